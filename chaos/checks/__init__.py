@@ -1,0 +1,40 @@
+"""Checks: pure functions from a history to a finding, one idea a module. `base` says what a check is.
+
+Importing this package registers every check, so that an expectation stored in a history finds the function it names.
+"""
+
+from chaos.checks.actors import actor_process_kept, actor_started_anew
+from chaos.checks.attempt_unchanged import attempt_unchanged
+from chaos.checks.base import Check, check
+from chaos.checks.connection import connection_kept, connection_stalled
+from chaos.checks.driver import driver_gone, job_failed
+from chaos.checks.executions import one_submission
+from chaos.checks.functional_twice import functional_twice
+from chaos.checks.head_recovery import head_recovery
+from chaos.checks.one_head import one_head
+from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
+from chaos.checks.submitter import one_submitter_job, same_job_reused
+from chaos.checks.workers_lost import workers_lost
+from chaos.checks.workers_survived import workers_survived
+
+__all__ = [
+    "Check",
+    "actor_process_kept",
+    "actor_started_anew",
+    "attempt_unchanged",
+    "check",
+    "connection_kept",
+    "connection_stalled",
+    "driver_gone",
+    "functional_twice",
+    "head_recovery",
+    "job_failed",
+    "one_head",
+    "one_submission",
+    "one_submitter_job",
+    "operator_killed_in_window",
+    "same_job_reused",
+    "status_moved_on",
+    "workers_lost",
+    "workers_survived",
+]

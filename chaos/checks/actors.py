@@ -1,0 +1,88 @@
+"""FT-4 and FT-5: an actor lives on with its process, or starts anew without its state.
+
+The functional probe's value tells of each actor it called: ``{"actors": {NAME: {"pid", "count", "born", "node"}}}``.
+``born`` is a token drawn in ``__init__``: a process ID alone could be handed out twice, after a restart most of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.checks import facts
+from chaos.checks.base import check
+from chaos.errors import Unjudged
+from chaos.history.reader import History, Probe
+from chaos.verdict import Evidence, Finding, Outcome
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What an actor said of itself in one successful probe."""
+
+    probe: Probe
+    pid: int
+    born: str
+    count: int
+
+    @property
+    def process(self) -> tuple[int, str]:
+        return self.pid, self.born
+
+    def evidence(self) -> Evidence:
+        shows = f"actor answered: pid {self.pid}, born {self.born}, count {self.count}"
+        return facts.probe_evidence(self.probe, shows)
+
+
+def _answers(history: History, namespace: str, cluster: str, actor: str) -> tuple[_Answer, list[_Answer]]:
+    """The actor's last answer before the first fault, and all after it. Raises Unjudged when either is missing."""
+    since = facts.applied_at(facts.applied(history)[0])
+    answers = [
+        _Answer(probe, told["pid"], told["born"], told["count"])
+        for probe in facts.functional_probes(history, namespace, cluster)
+        if probe.ok and (told := probe.value.get("actors", {}).get(actor))
+    ]
+    before = [answer for answer in answers if answer.probe.t <= since]
+    after = [answer for answer in answers if facts.began(answer.probe) >= since]
+    if not before:
+        raise Unjudged(f"actor {actor} did not answer before the fault")
+    if not after:
+        raise Unjudged(f"actor {actor} did not answer after the fault")
+    return before[-1], after
+
+
+@check
+def actor_process_kept(history: History, *, namespace: str, cluster: str, actor: str) -> Finding:
+    """Before the fault and in every answer after it the same process answers, and its counter grows with each call."""
+    before, after = _answers(history, namespace, cluster, actor)
+    last = before
+    for answer in after:
+        seen = (last.evidence(), answer.evidence())
+        if answer.process != before.process:
+            reason = (
+                f"{actor} runs in another process: pid {before.pid}→{answer.pid}, count {before.count}→{answer.count}"
+            )
+            return Finding(Outcome.BROKEN, reason, seen)
+        if answer.count <= last.count:
+            return Finding(Outcome.BROKEN, f"{actor}'s counter did not grow: {last.count}→{answer.count}", seen)
+        last = answer
+    reason = (
+        f"{actor} kept pid {before.pid}, counter {before.count}→{last.count} over {facts.plural(len(after), 'answer')}"
+    )
+    return Finding(Outcome.HOLDS, reason, (before.evidence(), after[0].evidence(), last.evidence()))
+
+
+@check
+def actor_started_anew(history: History, *, namespace: str, cluster: str, actor: str) -> Finding:
+    """After the fault another process answers, and its counter began again below where it had been."""
+    before, after = _answers(history, namespace, cluster, actor)
+    anew = next((answer for answer in after if answer.process != before.process), None)
+    if anew is None:
+        last = after[-1]
+        reason = f"{actor} was not started anew: pid {before.pid} still answers, count {before.count}→{last.count}"
+        return Finding(Outcome.BROKEN, reason, (before.evidence(), last.evidence()))
+    seen = (before.evidence(), anew.evidence())
+    if anew.count >= before.count:
+        reason = f"{actor} runs in another process, yet its counter went on: {before.count}→{anew.count}"
+        return Finding(Outcome.BROKEN, reason, seen)
+    reason = f"{actor} started anew: pid {before.pid}→{anew.pid}, counter back from {before.count} to {anew.count}"
+    return Finding(Outcome.HOLDS, reason, seen)

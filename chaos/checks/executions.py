@@ -1,0 +1,40 @@
+"""What counts executions: the ledger, which the entrypoint itself writes outside Ray, Kubernetes and Redis."""
+
+from __future__ import annotations
+
+from chaos.checks import facts
+from chaos.checks.base import check
+from chaos.errors import Unjudged
+from chaos.history.reader import History, Probe
+from chaos.verdict import Finding, Outcome
+
+
+def _last(history: History, probe: str, namespace: str, rayjob: str) -> Probe:
+    read = [entry for entry in history.probes(probe, namespace=namespace, rayjob=rayjob) if entry.ok]
+    if not read:
+        raise Unjudged(f"the {probe} of {rayjob} could not be read")
+    return read[-1]
+
+
+@check
+def one_submission(history: History, *, namespace: str, rayjob: str, executions: int = 1) -> Finding:
+    """The entrypoint ran ``executions`` times by the ledger, and Ray knows one submission ID.
+
+    Counts of objects would not do: a job that is submitted again to a new head runs twice under one Job and one ID.
+    """
+    ledger = _last(history, "ledger", namespace, rayjob)
+    submissions = _last(history, "submissions", namespace, rayjob)
+    lines, ids = ledger.value["lines"], submissions.value["ids"]
+    seen = (
+        facts.probe_evidence(ledger, f"ledger has {facts.plural(len(lines), 'line')}"),
+        facts.probe_evidence(submissions, f"submissions known to Ray: {', '.join(ids) or 'none'}"),
+    )
+    if len(lines) != executions:
+        by = ", ".join(f"{line['submission_id']} attempt {line['attempt']}" for line in lines) or "never"
+        reason = f"the entrypoint ran {facts.plural(len(lines), 'time')}, expected {executions}: {by}"
+        return Finding(Outcome.BROKEN, reason, seen)
+    if len(set(ids)) != 1:
+        return Finding(Outcome.BROKEN, f"Ray knows {len(set(ids))} submissions, expected 1", seen)
+    return Finding(
+        Outcome.HOLDS, f"the entrypoint ran {facts.plural(len(lines), 'time')}, one submission {ids[0]}", seen
+    )

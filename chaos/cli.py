@@ -1,0 +1,201 @@
+"""The command: one verb, one function.
+
+``run`` is pytest with our plugin and good defaults; everything else works on the stack or on files. Whatever goes wrong ends
+as one message on standard error and the exit code of its kind (`chaos.errors`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from chaos import __version__
+from chaos.console import Console
+from chaos.errors import ChaosError, UsageError
+from chaos.locks import hold
+from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Option, Settings, add_run_arguments, add_stack_arguments
+from chaos.signals import Interrupted, handled
+
+MEANINGS = {
+    0: "every claim holds, or isn't applicable to these versions",
+    1: "a claim is broken",
+    2: "nothing is broken, but something could not be judged",
+    3: "the request was wrong; nothing was touched",
+    4: "the stack could not be stood up",
+    130: "interrupted; faults were undone and results written",
+    143: "terminated; faults were undone and results written",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]  # it raises, as the original exits
+        raise UsageError(message, fix=f"`{self.prog} --help` lists what there is")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the process's exit code."""
+    console = Console()
+    try:
+        arguments = _parser().parse_args(argv)
+        verb: Callable[[argparse.Namespace, Console], int] = arguments.verb
+        with handled():
+            code = verb(arguments, console)
+    except ChaosError as problem:
+        console.fail(problem)
+        code = problem.exit_code
+    except Interrupted as interrupt:
+        console.info(f"interrupted by {interrupt}")
+        code = interrupt.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kuberay-chaos", description="Chaos tests for Ray on Kubernetes with KubeRay.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[[argparse.Namespace, Console], int], text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=text, description=text)
+        sub.set_defaults(verb=function)
+        return sub
+
+    add_stack_arguments(add("doctor", _doctor, "check what this machine offers, and say what to do about the rest"))
+    add_stack_arguments(add("up", _up, "stand the stack up, or find it up"))
+    run = add("run", _run, "stand the stack up and run the experiments")
+    add_stack_arguments(run)
+    add_run_arguments(run)
+    add("list", _list, "list claims, experiments and arms").add_argument("--json", action="store_true", help="as JSON")
+    add_stack_arguments(add("heal", _heal, "undo what a run that died left behind"))
+    recheck = add("recheck", _recheck, "judge a stored history again, by the checks of this release")
+    recheck.add_argument("run", type=Path, help="a folder of results")
+    images = add("images", _images_help, "work with images")
+    actions = images.add_subparsers(required=True, metavar="ACTION")
+    save = actions.add_parser("save", help="write every image and program of a stack into one file")
+    save.add_argument("file", type=Path, help="the archive to write")
+    add_stack_arguments(save)
+    save.set_defaults(verb=_images_save)
+    lock = actions.add_parser("lock", help="fetch the digests of the official images and bind them")
+    add_stack_arguments(lock)
+    lock.set_defaults(verb=_images_lock)
+    add_stack_arguments(add("down", _down, "remove the stack, and the engine if it was started for it"))
+    return parser
+
+
+def _doctor(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos import doctor  # noqa: PLC0415  # each verb loads what it needs: `--help` must not take a second
+
+    diagnoses = doctor.examine(Settings.from_args(arguments))
+    doctor.render(diagnoses, console)
+    doctor.require(diagnoses)
+    return 0
+
+
+def _up(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos import doctor  # noqa: PLC0415
+    from chaos.stack import stack  # noqa: PLC0415
+
+    settings = Settings.from_args(arguments)
+    doctor.require(doctor.examine(settings))
+    with hold(stack.lock_path(settings.name), who="up"):
+        running = stack.up(settings, console)
+    console.info(stack.farewell(running))
+    return 0
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> int:
+    import pytest  # noqa: PLC0415
+
+    settings = Settings.from_args(arguments)
+    words = ["--pyargs", "chaos.experiments", "-p", "no:terminal", "-p", "no:cacheprovider", "-s", "-o", "addopts="]
+    words += ["-k", settings.select] if settings.select else []
+    words += _forwarded(arguments, (*STACK_OPTIONS, *RUN_OPTIONS))
+    words += [f"--chaos-seed={settings.seed}"] if not getattr(arguments, "seed", None) else []
+    code = int(pytest.main([*words, "--chaos-doctor"]))
+    return _explain(code, console)
+
+
+def _forwarded(arguments: argparse.Namespace, options: Sequence[Option]) -> list[str]:
+    """The same options for pytest, which has them under a prefix."""
+    words = []
+    for option in options:
+        value = getattr(arguments, option.name.replace("-", "_"), None)
+        if option.name == "select" or not value:
+            continue
+        words.append(f"--chaos-{option.name}" if value is True else f"--chaos-{option.name}={value}")
+    return words
+
+
+def _explain(code: int, console: Console) -> int:
+    console.info(f"exit code {code}: {MEANINGS.get(code, 'pytest ended by itself')}")
+    return code
+
+
+def _list(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.catalogue import listing  # noqa: PLC0415
+
+    print(listing(as_json=arguments.json))  # noqa: T201  # to be piped
+    return 0
+
+
+def _heal(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.stack import stack  # noqa: PLC0415
+
+    settings = Settings.from_args(arguments)
+    with hold(stack.lock_path(settings.name), who="heal"):
+        healed = stack.heal_running(settings)
+    for sentence in healed:
+        console.info(sentence)
+    console.info("nothing to heal" if not healed else f"{len(healed)} undone")
+    return 0
+
+
+def _recheck(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.reports.recheck import recheck  # noqa: PLC0415
+
+    verdicts, code = recheck(arguments.run)
+    console.table(verdicts)
+    return _explain(code, console)
+
+
+def _images_help(arguments: argparse.Namespace, console: Console) -> int:
+    raise UsageError("images needs an action", fix="kuberay-chaos images --help")
+
+
+def _images_save(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.stack import engine as docker_engine  # noqa: PLC0415
+    from chaos.stack.images import archive  # noqa: PLC0415
+    from chaos.stack.images.choose import choose  # noqa: PLC0415
+
+    settings = Settings.from_args(arguments)
+    engine = docker_engine.ensure(console)
+    provided = choose(settings, engine, console).provide(console)
+    archive.save(provided, settings, engine, arguments.file, console)
+    console.info(f"{arguments.file} is complete; use it with --archive {arguments.file}")
+    return 0
+
+
+def _images_lock(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.stack import engine as docker_engine  # noqa: PLC0415
+    from chaos.stack.images.lock import DigestLock  # noqa: PLC0415
+    from chaos.stack.images.registry import RegistrySource  # noqa: PLC0415
+
+    source = RegistrySource(Settings.from_args(arguments), docker_engine.ensure(console))
+    lock = DigestLock.default()
+    lock.bind(source.digests(console))
+    console.info(f"{lock.path}: {lock.describe()}")
+    return 0
+
+
+def _down(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.stack import stack  # noqa: PLC0415
+
+    settings = Settings.from_args(arguments)
+    with hold(stack.lock_path(settings.name), who="down"):
+        stack.down(settings, console)
+    return 0

@@ -1,0 +1,72 @@
+"""The head pod is lost. With GCS fault tolerance the workers and what lives on them stay; without, they go with it."""
+
+from chaos.checks.actors import actor_process_kept, actor_started_anew
+from chaos.checks.driver import driver_gone, job_failed
+from chaos.checks.functional_twice import functional_twice
+from chaos.checks.head_recovery import head_recovery
+from chaos.checks.one_head import one_head
+from chaos.checks.workers_lost import workers_lost
+from chaos.checks.workers_survived import workers_survived
+from chaos.experiment import experiment
+from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, SETTLE_SECONDS, Lab, cluster_target
+
+
+@experiment(
+    ("FT-1", "no-ft"), ("FT-2", "gcs-ft"), ("FT-4", "gcs-ft"), ("FT-5", "worker-killed"), ("FT-6", "gcs-ft"), seconds=210
+)
+def test_head_deleted(lab: Lab) -> None:
+    """Two clusters, one with fault tolerance and one without, lose their heads at the same time; then one loses a worker.
+
+    Each is the other's control: the same checks must come out the other way.
+    """
+    # 1. Each cluster has an actor on a worker, and a driver on its head.
+    ft, plain = lab.ray_cluster("gcs-ft", ft=True), lab.ray_cluster("no-ft", ft=False)
+    lab.ready(ft, plain)
+    for each in (ft, plain):
+        lab.start_actor(each, "counter")
+    lab.submit_driver(ft, "first")
+    lab.steady({ft: ["counter"], plain: ["counter"]})
+
+    # 2. Both heads are deleted by force.
+    with lab.inject(lab.delete_head(ft), lab.delete_head(plain)) as heads:
+        # The actor of the cluster without fault tolerance has no name any more, so its probe doesn't ask for it.
+        lab.functional_again({ft: ["counter"], plain: []})
+
+    # 3. A raylet notices only by its self check that its GCS is another one.
+    lab.observe(APART_SECONDS, why="a second look, apart from the first")
+    lab.functional_again({ft: ["counter"], plain: []})
+    lab.record_job(ft, "first")
+    lab.submit_driver(ft, "second")
+    lab.observe(SETTLE_SECONDS - APART_SECONDS, why="until every raylet has checked its head")
+    lab.functional_again({ft: ["counter"], plain: []})
+    lab.record_job(ft, "second")
+
+    # 4. The worker that the actor lives on is lost as well.
+    with lab.inject(lab.delete_worker_of(ft, "counter")) as worker:
+        lab.actor_answers_anew(ft, "counter")
+    lab.record_job(ft, "second")
+
+    a, b = cluster_target(ft), cluster_target(plain)
+    lab.expect(
+        "FT-1", "no-ft", workers_lost(**b).during(heads), functional_twice(**b).during(heads),
+        control=("gcs-ft", workers_lost(**a).during(heads)),
+    )  # fmt: skip
+    lab.expect(
+        "FT-2", "gcs-ft",
+        workers_survived(**a).during(heads), functional_twice(**a).during(heads), one_head(**a).during(heads),
+        head_recovery(**a, within=FUNCTIONAL_SECONDS).during(heads),
+        control=("no-ft", workers_survived(**b).during(heads)),
+    )  # fmt: skip
+    lab.expect(
+        "FT-4", "gcs-ft", actor_process_kept(**a, actor="counter").during(heads),
+        control=("worker-killed", actor_process_kept(**a, actor="counter").during(worker)),
+    )  # fmt: skip
+    lab.expect(
+        "FT-5", "worker-killed", actor_started_anew(**a, actor="counter").during(worker),
+        control=("gcs-ft", actor_started_anew(**a, actor="counter").during(heads)),
+    )  # fmt: skip
+    lab.expect(
+        "FT-6", "gcs-ft",
+        driver_gone(**a, submission_id="first").during(heads), job_failed(**a, submission_id="first").during(heads),
+        control=("worker-killed", driver_gone(**a, submission_id="second").during(worker)),
+    )  # fmt: skip

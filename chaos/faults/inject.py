@@ -1,0 +1,148 @@
+"""The one way a fault is injected: undo log, apply, prove, hold, undo.
+
+::
+
+    record ─▶ apply ─▶ effect ─▶ (the experiment waits or holds) ─▶ undo ─▶ undone
+                   └─▶ no-effect: undone at once, and the experiment is not judged
+
+Every step is an entry of the history. Whatever ends the block, also an interrupt, the fault is undone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from chaos.errors import NoEffect, StackError
+from chaos.faults.undo import Undo, UndoLog, perform
+from chaos.history.entry import Entry, What
+from chaos.history.store import HistoryWriter
+from chaos.stack.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a fault may touch and look at."""
+
+    cluster: Cluster
+    writer: HistoryWriter
+
+
+class Fault(Protocol):
+    """What is done to the stack. Implementations are frozen dataclasses: their fields are the fault's parameters."""
+
+    name: ClassVar[str]
+
+    @property
+    def target(self) -> dict[str, str]:
+        """Names of what is hit, for the history: namespace, pod, uid …"""
+        ...
+
+    def undo(self, reach: Reach) -> list[Undo]:
+        """What will have to be undone; reads only. Empty when the stack's own controllers restore what was hit."""
+        ...
+
+    def apply(self, reach: Reach) -> None:
+        """Do it."""
+        ...
+
+    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
+        """What an independent probe saw, looking at history entries from number ``since`` on; raises NoEffect."""
+        ...
+
+
+class Injected:
+    """A fault that is in force."""
+
+    def __init__(self, fault: Fault, identity: str, group: str, reach: Reach) -> None:
+        self.fault = fault
+        self.id = identity
+        self.group = group  # faults injected together share it
+        self.began = 0  # number of the history entry that records it
+        self._reach = reach
+
+    def step(self, step: str, **detail: Any) -> Entry:
+        return self._reach.writer.write(
+            What.FAULT,
+            fault=self.fault.name,
+            id=self.id,
+            group=self.group,
+            step=step,
+            target=self.fault.target,
+            detail=detail,
+        )
+
+    def hold(self, seconds: float) -> None:
+        """Keep the fault in force for a declared time; it is taken off when overhead is measured."""
+        self.step("hold", seconds=seconds)
+        time.sleep(seconds)
+
+
+class Injector:
+    """Injects faults into one stack."""
+
+    def __init__(self, cluster: Cluster, writer: HistoryWriter, log: UndoLog) -> None:
+        self.reach = Reach(cluster, writer)
+        self.log = log
+        self._numbers = itertools.count(1)
+        self._groups = itertools.count(1)
+
+    @contextmanager
+    def __call__(self, *faults: Fault) -> Iterator[Injected]:
+        """Inject the faults, in order and as close together as can be; the block runs with all of them in force.
+
+        Yields the last one. Raises NoEffect when one was not seen to take.
+        """
+        group = f"group-{next(self._groups)}"
+        with ExitStack() as undoing:
+            marks = [undoing.enter_context(self._applied(fault, group)) for fault in faults]
+            for injected in marks:
+                self._prove(injected)
+            yield marks[-1]
+
+    @contextmanager
+    def _applied(self, fault: Fault, group: str) -> Iterator[Injected]:
+        identity = f"{fault.name}-{next(self._numbers)}"
+        injected = Injected(fault, identity, group, self.reach)
+        undos = fault.undo(self.reach)
+        self.log.append(identity, undos)
+        injected.began = int(injected.step("record", undo=[undo.kind for undo in undos])["n"])
+        try:
+            # Written before the call: recovery times then count the call as well, never too little.
+            injected.step("apply")
+            fault.apply(self.reach)
+            yield injected
+        finally:
+            self._undo(injected, undos)
+
+    def _prove(self, injected: Injected) -> None:
+        began = time.monotonic()
+        try:
+            seen = injected.fault.prove(self.reach, injected.began)
+        except NoEffect as nothing:
+            injected.step("no-effect", reason=str(nothing))
+            raise
+        injected.step("effect", proof_seconds=round(time.monotonic() - began, 3), **seen)
+
+    def _undo(self, injected: Injected, undos: list[Undo]) -> None:
+        if not undos:
+            return
+        injected.step("undo")
+        problems = []
+        for index, undo in reversed(list(enumerate(undos))):
+            try:
+                perform(self.reach.cluster, undo)
+            except Exception as problem:  # the others must still be undone
+                problems.append(f"{undo.kind}: {problem}")
+            else:
+                self.log.done(injected.id, index)
+        if problems:
+            raise StackError(
+                f"{injected.id} could not be undone: {'; '.join(problems)}",
+                fix="run `kuberay-chaos heal`, or `make down`",
+            )
+        injected.step("undone")

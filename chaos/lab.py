@@ -1,0 +1,455 @@
+"""What an experiment works with: workloads to start, probes to ask, and waits; everything asked is in the history.
+
+Experiments stay free of mechanics and of judgement: the lab drives and looks, checks judge.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+
+from chaos.console import Console
+from chaos.errors import ChaosError, NoSteadyState, NotReached, Unjudged
+from chaos.experiment import Expect
+from chaos.faults.delete_pod import DeletePod
+from chaos.faults.inject import Injector
+from chaos.history.entry import Entry, What
+from chaos.history.store import HistoryWriter
+from chaos.stack import kuberay, ray, redis
+from chaos.stack.cluster import Cluster, Object
+from chaos.stack.ray import RayClusterHandle, RayJobHandle
+from chaos.workloads import probes
+from chaos.workloads.connection import HeldConnection
+from chaos.workloads.records import job_record, submission_ids
+
+# Head pod gone (≤ 5 s grace), new one scheduled and started (≤ 5 s by the API server's own objective), readiness delay of
+# 10 s and a period of 5 s, Ray's start (≤ 20 s on two busy cores), and one probe of 15 s; doubled for a noisy machine.
+FUNCTIONAL_SECONDS = 120.0
+# A probe right after recovery can be answered by what is about to fall: look twice, this far apart.
+APART_SECONDS = 20.0
+# A raylet that lost its GCS notices by its self check, every 60 s, and ends some seconds later.
+SETTLE_SECONDS = 75.0
+# A killed operator's lease runs out after 15 s and is retried every 2 s; pod start and cache sync come on top.
+LEASE_SECONDS = 60.0
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Lab:
+    """One run's hands and eyes. Namespaces that it makes are removed by `close`."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        writer: HistoryWriter,
+        injector: Injector,
+        console: Console,
+        images: Mapping[str, str],
+        ray_version: str,
+        ledger: Path,
+    ) -> None:
+        self.cluster = cluster
+        self.writer = writer
+        self.inject = injector
+        self.expect = Expect(writer)
+        self._console = console
+        self._images = images  # role (ray, redis) → official name
+        self._ray_version = ray_version
+        self._ledger = ledger
+        self.holder: str | None = None  # of the operator's lease, when last asked
+        self._namespaces: list[str] = []
+        self._connections: list[HeldConnection] = []
+
+    # --- workloads --------------------------------------------------------------------------------------------------
+
+    def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
+        """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+        namespace = self.namespace(arm)
+        return ray.create_ray_cluster(
+            self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
+            redis_address=redis_address, arm=arm,
+        )  # fmt: skip
+
+    def single_redis(self, arm: str) -> str:
+        """Start a single Redis without persistence in the arm's namespace; its address."""
+        return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
+
+    def rayjob(self, arm: str, *, seconds: int, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
+        """Create a RayJob whose entrypoint keeps a ledger and works for ``seconds``."""
+        namespace = self.namespace(arm)
+        path = self._ledger / f"{namespace}.jsonl"
+        return ray.create_rayjob(
+            self.cluster, namespace, "job", ft=False, image=self._images["ray"], ray_version=self._ray_version,
+            entrypoint=f"python /chaos/ledger_job.py --seconds {seconds} --exit-code {exit_code}",
+            ledger=f"/ledger/{path.parent.name}/{path.name}", spec={"backoffLimit": backoff_limit},
+        )  # fmt: skip
+
+    def namespace(self, arm: str) -> str:
+        """The namespace of one arm of the current experiment, made when missing."""
+        name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
+        if name not in self._namespaces:
+            ray.ensure_namespace(self.cluster, name)
+            self._namespaces.append(name)
+        return name
+
+    def witness(self, namespace: str) -> Object:
+        """A pod that may reach Redis and that no fault is about; Ready."""
+        document: Object = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "witness", "labels": {"kuberay-chaos/redis-client": "true"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {
+                        "name": "witness",
+                        "image": self._images["ray"],
+                        "imagePullPolicy": "IfNotPresent",
+                        "command": ["sleep", "infinity"],
+                        "env": [
+                            {
+                                "name": "REDIS_PASSWORD",
+                                "valueFrom": {"secretKeyRef": {"name": redis.SECRET, "key": "password"}},
+                            }
+                        ],
+                        "volumeMounts": [{"name": "workloads", "mountPath": "/chaos", "readOnly": True}],
+                    }
+                ],
+                "volumes": [{"name": "workloads", "configMap": {"name": "chaos-workloads"}}],
+            },
+        }
+        since = len(self.writer.entries())
+        made = self.cluster.create("pods", namespace, document)
+        entry = self.seen(
+            lambda e: e.get("uid") == made["metadata"]["uid"] and ray.is_ready(e["object"]),
+            what="the witness pod Ready", deadline=60, since=since,
+        )  # fmt: skip
+        found: Object = entry["object"]
+        return found
+
+    def ready(self, *clusters: RayClusterHandle) -> None:
+        """Wait until all pods are Ready and the job API answers through each head."""
+        with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
+            self._each(clusters, lambda each: each.wait_ready(self.cluster))
+
+    def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
+        """A detached actor that counts, on a worker."""
+        probes.start_counter(self.cluster, cluster, name=name, at=at)
+
+    def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
+        """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
+        probes.submit_driver(self.cluster, cluster, submission_id=submission_id, name=f"owned-by-{submission_id}")
+        self._until(
+            lambda: self.record_job(cluster, submission_id)["status"] == "RUNNING",
+            what=f"job {submission_id} RUNNING", deadline=60, error=NoSteadyState,
+        )  # fmt: skip
+
+    def hold_connection(self, pod: Object, address: str, name: str) -> HeldConnection:
+        """Keep one connection from the pod to a Redis server open and watched, until the experiment ends."""
+        connection = HeldConnection(self.cluster, self.writer, pod, address, name)
+        self._connections.append(connection)
+        connection.start()
+        return connection
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def functional(self, cluster: RayClusterHandle, *actors: str, seconds: float = 15.0) -> bool:
+        """Use the cluster once, as a user would, and record the answer."""
+        answer = self._probe(
+            "functional", cluster_target(cluster),
+            lambda: probes.functional(self.cluster, cluster, actors=actors, seconds=seconds),
+        )  # fmt: skip
+        return bool(answer["ok"])
+
+    def functional_again(
+        self, actors: Mapping[RayClusterHandle, Sequence[str]], *, deadline: float = FUNCTIONAL_SECONDS
+    ) -> None:
+        """Probe each cluster until it works, all side by side. One that never does is a result, not an error."""
+        with self.step("functional again", deadline=deadline):
+            self._each(
+                list(actors),
+                lambda each: self._until_or_record(lambda: self.functional(each, *actors[each]), deadline),
+            )
+
+    def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
+        """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
+        with self.step("steady state"):
+            self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
+            redis.wait_agreed(self.cluster)
+            for each in actors:
+                head = each.head_pod(self.cluster)
+                if head is None or restarts(head):
+                    raise NoSteadyState(f"the head of {each.namespace} is not fresh: a restart now would meet back-off")
+            self.functional_again(actors, deadline=60)
+            for each, names in actors.items():
+                if not self.functional(each, *names):
+                    raise NoSteadyState(f"the cluster in {each.namespace} does not work before any fault")
+        self.phase("steady")
+
+    def observe(self, seconds: float, *, why: str) -> None:
+        """A declared window in which nothing is done but to watch; it is taken off when overhead is measured."""
+        self.phase("observe", seconds=seconds, why=why)
+        with self.step(why, deadline=seconds):
+            time.sleep(seconds)
+
+    def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
+        """Ray's record of a submitted job, and whether its driver is a process of the head."""
+        target = {**cluster_target(cluster), "submission_id": submission_id}
+        return self._probe("job", target, lambda: job_record(self.cluster, cluster, submission_id))
+
+    def record_submissions(self, job: RayJobHandle) -> None:
+        """The submission IDs that Ray knows in the RayJob's cluster."""
+        handle = job.cluster_handle(self.cluster)
+        if handle is None:
+            raise Unjudged(f"RayJob {job.namespace}/{job.name} names no cluster")
+        self._probe("submissions", job_target(job), lambda: {"ok": True, "ids": submission_ids(self.cluster, handle)})
+
+    def record_ledger(self, job: RayJobHandle) -> None:
+        """The executions by the ledger: its ``start`` lines."""
+        path = self._ledger / Path(job.ledger).name
+        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
+
+    def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
+        """The first entry from number ``since`` on that is so; waits for it. Raises NotReached."""
+        with self.step(what, deadline=deadline):
+            return self.writer.wait_for(predicate, deadline=deadline, what=what, since=since)
+
+    def now(self) -> int:
+        """The number that the next entry will have at least."""
+        return int(self.phase("mark")["n"])
+
+    def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
+        """Wait until the RayJob's jobDeploymentStatus is one of ``states``."""
+
+        def reached(entry: Entry) -> bool:
+            return (
+                entry["what"] == What.OBJECT
+                and entry["resource"] == "rayjobs"
+                and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+                and entry["object"].get("status", {}).get("jobDeploymentStatus") in states
+            )
+
+        return self.seen(reached, what=f"RayJob {job.namespace} {' or '.join(states)}", deadline=deadline, since=since)
+
+    def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
+        """The RayJob's submitter Job, once it exists; it has the RayJob's name."""
+
+        def created(entry: Entry) -> bool:
+            return (
+                entry["what"] == What.OBJECT
+                and entry["resource"] == "jobs"
+                and entry["change"] == "ADDED"
+                and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+            )
+
+        entry = self.seen(created, what=f"the submitter Job in {job.namespace}", deadline=ray.READY_SECONDS, since=since)
+        found: Object = entry["object"]
+        return found
+
+    def status_write_refused(self, job: RayJobHandle, *, since: int) -> Entry:
+        """The audit log's word that a write of this RayJob's status was refused."""
+
+        def refused(entry: Entry) -> bool:
+            return (
+                entry["what"] == What.AUDIT
+                and entry["resource"] == "rayjobs/status"
+                and entry["namespace"] == job.namespace
+                and entry["code"] == 403
+            )
+
+        return self.seen(refused, what=f"a refused status write in {job.namespace}", deadline=60, since=since)
+
+    def operator_leads_again(self, since: int) -> Entry:
+        """Wait until a new operator process holds the lease, which it takes only when the old one has run out."""
+        before = self.holder
+
+        def leads(entry: Entry) -> bool:
+            return (
+                entry["what"] == What.OBJECT
+                and entry["resource"] == "leases"
+                and entry["name"] == kuberay.LEASE
+                and entry["object"]["spec"].get("holderIdentity") not in (None, "", before)
+            )
+
+        entry = self.seen(leads, what="a new operator holds the lease", deadline=LEASE_SECONDS, since=since)
+        self.holder = entry["object"]["spec"]["holderIdentity"]
+        return entry
+
+    def operator(self) -> Object:
+        """The operator's pod; remembers who holds the lease, for `operator_leads_again`."""
+        self.holder = kuberay.lease_holder(self.cluster)
+        return kuberay.operator_pod(self.cluster)
+
+    # --- targets ----------------------------------------------------------------------------------------------------
+
+    def head(self, cluster: RayClusterHandle) -> Object:
+        """The head's pod. Raises NoSteadyState when there is none."""
+        pod = cluster.head_pod(self.cluster)
+        if pod is None:
+            raise NoSteadyState(f"{cluster.namespace}/{cluster.name} has no head pod")
+        return pod
+
+    def delete_head(self, cluster: RayClusterHandle, *, grace: int = 0) -> DeletePod:
+        """The fault that deletes the cluster's head pod."""
+        return DeletePod.of(self.head(cluster), grace=grace)
+
+    def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
+        """The fault that deletes the pod that an actor lives on, by what the last probe said of it."""
+        answers = [
+            entry["value"] for entry in self.writer.entries()
+            if entry["what"] == What.PROBE and entry["probe"] == "functional" and entry["ok"]
+            and entry["target"] == cluster_target(cluster) and actor in entry["value"].get("actors", {})
+        ]  # fmt: skip
+        if not answers:
+            raise NoSteadyState(f"actor {actor} has not answered, so nobody knows where it lives")
+        node = answers[-1]["actors"][actor]["node"]
+        addresses = [n["address"] for n in answers[-1]["nodes"] if n["id"] == node]
+        pods = [pod for pod in cluster.worker_pods(self.cluster) if pod["status"].get("podIP") in addresses]
+        if len(pods) != 1:
+            raise NoSteadyState(f"actor {actor} lives on no worker of {cluster.namespace}")
+        return DeletePod.of(pods[0])
+
+    def redis_pods(self) -> list[Object]:
+        """The members of the highly available Redis."""
+        return self.cluster.list("pods", redis.NAMESPACE, "app=redis")
+
+    def redis_primary(self) -> str:
+        """The address of the primary that all Sentinels name."""
+        primary = redis.assert_agreed(self.cluster).primary
+        assert primary is not None
+        assert primary.address is not None
+        return primary.address
+
+    def redis_primary_pod(self) -> Object:
+        """The pod of the primary."""
+        address = self.redis_primary()
+        return next(pod for pod in self.redis_pods() if pod["status"].get("podIP") == address)
+
+    def redis_single_pod(self, namespace: str) -> Object:
+        """The one pod of the single Redis."""
+        [pod] = self.cluster.list("pods", namespace, "app=redis-single")
+        return pod
+
+    def record_redis(self) -> None:
+        """Wait until the members agree, and record what they say."""
+
+        def ask() -> dict[str, Any]:
+            health = redis.wait_agreed(self.cluster)
+            members = [{"pod": m.pod, "role": m.role, "names": m.names, "epoch": m.epoch} for m in health.members]
+            primary = health.primary.pod if health.primary else None
+            return {"ok": True, "primary": primary, "disagreement": health.disagreement, "members": members}
+
+        self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
+
+    def actor_answers_anew(self, cluster: RayClusterHandle, actor: str) -> None:
+        """Probe until the actor answers; a worker's death is noticed within some 15 s, and by its node's end at once."""
+        self.functional_again({cluster: [actor]})
+
+    # --- plumbing ---------------------------------------------------------------------------------------------------
+
+    def phase(self, phase: str, **detail: Any) -> Entry:
+        return self.writer.write(What.PHASE, phase=phase, detail=detail)
+
+    def step(self, title: str, *, deadline: float | None = None) -> Any:  # noqa: ANN401 - a context manager of Step
+        return self._console.step(title, expect=deadline)
+
+    def end_experiment(self) -> None:
+        """End what the experiment left running, and ask for the removal of its namespaces without waiting for it."""
+        for connection in self._connections:
+            connection.stop()
+        self._connections.clear()
+        for name in self._namespaces:
+            for kind in ("rayjobs", "rayclusters"):
+                for item in self.cluster.list(kind, name):
+                    self.cluster.delete(kind, name, item["metadata"]["name"])
+
+    def close(self) -> None:
+        """Remove the namespaces, bounded; what stays is named."""
+        self.end_experiment()
+        with self._console.step("Removing the experiments' namespaces", expect=40) as step:
+            stays = [
+                thing
+                for rest in self._each(self._namespaces, lambda name: ray.delete_namespace(self.cluster, name, 120))
+                for thing in rest
+            ]
+            for thing in stays:
+                step.say(f"still there: {thing}")
+        for thing in stays:
+            self._console.info(f"still there: {thing}")
+        self._namespaces.clear()
+
+    def _probe(self, name: str, target: Mapping[str, object], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        began = time.monotonic()
+        try:
+            answer = ask()
+        except ChaosError as problem:
+            answer = {"ok": False, "error": str(problem.args[0])}
+        took = time.monotonic() - began
+        error = answer.get("error")
+        value = {key: item for key, item in answer.items() if key not in ("ok", "error")}
+        self.writer.write(
+            What.PROBE, probe=name, target=dict(target), ok=bool(answer["ok"]), took=round(took, 3), value=value, error=error
+        )
+        return answer
+
+    def _until(self, look: Callable[[], bool], *, what: str, deadline: float, error: type[ChaosError] = NotReached) -> None:
+        ends = time.monotonic() + deadline
+        while not look():
+            if time.monotonic() >= ends:
+                raise error(f"{what}: not within {deadline:.0f} s")
+            time.sleep(0.5)
+
+    def _until_or_record(self, look: Callable[[], bool], deadline: float) -> None:
+        try:
+            self._until(look, what="", deadline=deadline)
+        except NotReached:
+            return  # the probes in the history say so
+
+    @staticmethod
+    def _each(things: Sequence[T], do: Callable[[T], R]) -> list[R]:
+        if not things:
+            return []
+        with ThreadPoolExecutor(max_workers=len(things)) as pool:
+            return list(pool.map(do, things))
+
+
+class ClusterTarget(TypedDict):
+    """How probes and checks name a Ray cluster."""
+
+    namespace: str
+    cluster: str
+
+
+class JobTarget(TypedDict):
+    """How probes and checks name a RayJob."""
+
+    namespace: str
+    rayjob: str
+
+
+def cluster_target(cluster: RayClusterHandle) -> ClusterTarget:
+    return {"namespace": cluster.namespace, "cluster": cluster.name}
+
+
+def job_target(job: RayJobHandle) -> JobTarget:
+    return {"namespace": job.namespace, "rayjob": job.name}
+
+
+def restarts(pod: Object) -> int:
+    """Restarts of all containers of a pod."""
+    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses", []))
+
+
+def _starts(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [line for line in map(json.loads, lines) if line["event"] == "start"]
+

@@ -1,0 +1,155 @@
+"""One holder at a time: two runs on one stack would judge each other's faults.
+
+A lock is an ``flock`` on a file that stays; the kernel releases it when the holder dies, however it dies. The file's
+text says who holds it, and is emptied by an orderly release: text without a lock therefore means that a run was killed
+and cleaned nothing up, which `abandoned` tells.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import tenacity
+
+from chaos.errors import BusyError
+
+# flock() itself cannot be given a time limit, so waiting for a lock is asking again. Even without a wait it is asked
+# again for a moment, since `abandoned` takes the lock for an instant to see whether it is free.
+_POLL_SECONDS = 0.05
+_LEAST_WAIT = 0.2
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock, or held it when it died."""
+
+    pid: int
+    started: str  # ISO 8601, UTC
+    command: str
+    run: str
+
+    def __str__(self) -> str:
+        return f"{self.run} (process {self.pid}, since {self.started}: {self.command})"
+
+
+@contextmanager
+def hold(path: Path, *, who: str, wait: float = 0) -> Iterator[None]:
+    """Hold the lock at ``path`` for the block; ``who`` is the run's name, ``wait`` the seconds to wait for it at most.
+
+    Makes the folder if need be. Raises `BusyError`, which names the other run, when the lock stays taken that long.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        descriptor = _acquire(path, max(wait, _LEAST_WAIT))
+    except BlockingIOError:
+        raise _busy(_read(path)) from None
+    try:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        _write(descriptor, json.dumps(asdict(Holder(os.getpid(), started, command, who))) + "\n")
+        try:
+            yield
+        finally:
+            _write(descriptor, "")
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(path: Path, wait: float) -> int:
+    """The descriptor of the locked file; raises BlockingIOError when it stays locked for ``wait`` seconds."""
+    asking = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(BlockingIOError),
+        stop=tenacity.stop_before_delay(wait),
+        wait=tenacity.wait_fixed(_POLL_SECONDS),
+        reraise=True,
+    )
+    return asking(_try, path)
+
+
+def _try(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _still_at(path, descriptor):
+            # The file was removed with its folder between open and lock: a lock on it would exclude nobody.
+            raise BlockingIOError
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _still_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _write(descriptor: int, text: str) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)
+
+
+def _read(path: Path) -> Holder | None:
+    """Who the file names; None when it names nobody, or is just being written."""
+    try:
+        return Holder(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _busy(other: Holder | None) -> BusyError:
+    if other is None:
+        return BusyError("in use by another run", fix="wait for it to end, or use another stack (--name)")
+    return BusyError(
+        f"in use by {other}",
+        fix=f"wait for it to end, end it with `kill {other.pid}` (it heals first), or use another stack (--name)",
+    )
+
+
+def abandoned(path: Path) -> Holder | None:
+    """The run that held ``path`` and ended without releasing it; None when it is held, was released or never was."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    else:
+        return _read(path)
+    finally:
+        os.close(descriptor)
+
+
+def atomic_write(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace the file at ``path`` as a whole: a reader sees the old text or the new, also after a power cut."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)  # the new name is durable only with its folder
+    finally:
+        os.close(folder)

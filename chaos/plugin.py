@@ -1,0 +1,216 @@
+"""The pytest plugin: options, fixtures, and the way from a judged history to pytest's outcomes.
+
+`broken` is a failure, `unknown` an error, never a skip or an xfail. The session's exit status is ours once an experiment
+was selected: 0 all hold, 1 broken, 2 unknown, 3 usage, 4 no stack, 130/143 interrupted.
+
+Every option has the prefix ``--chaos-``, since pytest-kind owns ``--kubeconfig`` and ``--cluster-name``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chaos.errors import ChaosError, UsageError
+from chaos.experiment import MARKER, Declaration
+from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
+from chaos.signals import handled, raised
+from chaos.verdict import Outcome, Verdict, exit_code
+
+if TYPE_CHECKING:
+    from chaos.console import Console
+    from chaos.lab import Lab
+    from chaos.run import Run
+
+_PREFIX = "chaos_"
+_LEVELS = list(Level)
+_SESSION = pytest.StashKey["_Session"]()
+
+# pytest captures file descriptor 1 before plugins are configured; progress is for the terminal behind it.
+_terminal = os.dup(1)
+
+
+class Broken(AssertionError):
+    """An experiment saw a claim broken."""
+
+
+class Unknown(Exception):
+    """An experiment could not be judged."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kuberay-chaos", "chaos tests for KubeRay")
+    for option in (*STACK_OPTIONS, *RUN_OPTIONS):
+        if option.name != "select":  # pytest's own -k
+            group.addoption(f"--chaos-{option.name}", **option.keywords(prefix=_PREFIX))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}(declaration): an experiment, with the claims that it shows")
+    try:
+        settings = Settings.from_args(config.option, prefix=_PREFIX)
+    except UsageError as wrong:
+        raise pytest.UsageError(str(wrong)) from wrong
+    config.stash[_SESSION] = _Session(settings)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a higher level runs; what was left out is listed at the end."""
+    session = config.stash[_SESSION]
+    wanted = _LEVELS.index(session.settings.level)
+    for item in [item for item in items if (d := declaration(item)) and _LEVELS.index(d.level) > wanted]:
+        items.remove(item)
+        session.left_out.append(item)
+    if session.left_out:
+        config.hook.pytest_deselected(items=session.left_out)
+
+
+def declaration(item: pytest.Item) -> Declaration | None:
+    """What an item declares to show; None when it is no experiment."""
+    marker = item.get_closest_marker(MARKER)
+    return marker.args[0] if marker else None
+
+
+class _Session:
+    """The one run of this pytest session, opened when something first asks for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.left_out: list[pytest.Item] = []
+        self.run: Run | None = None
+        self.failure: ChaosError | None = None
+        self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
+        self._closing = ExitStack()
+
+    def console(self) -> Console:
+        from chaos.console import Console  # noqa: PLC0415  # rich is heavy, and this plugin is loaded by every pytest
+
+        return Console(os.fdopen(os.dup(_terminal), "w", buffering=1))
+
+    def open(self) -> Run:
+        if self.failure is not None:
+            raise self.failure
+        if self.run is None:
+            from chaos.run import Run  # noqa: PLC0415
+
+            try:
+                self.run = self._closing.enter_context(Run(self.settings, self.console()))
+            except ChaosError as problem:
+                self.failure = problem
+                raise
+        return self.run
+
+    def close(self) -> None:
+        self._closing.close()
+
+
+@pytest.fixture(scope="session")
+def chaos_run(pytestconfig: pytest.Config) -> Run:
+    """The run: the stack is up, the record is on. Without a stack the session ends, with one clear message."""
+    try:
+        return pytestconfig.stash[_SESSION].open()
+    except ChaosError as problem:
+        pytest.exit(str(problem), returncode=problem.exit_code)
+
+
+@pytest.fixture
+def lab(chaos_run: Run) -> Lab:
+    """What an experiment works with."""
+    return chaos_run.lab
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Run an experiment between its begin and its end, then judge it from the history."""
+    declared = declaration(pyfuncitem)
+    if declared is None:
+        return (yield)
+    run = pyfuncitem.config.stash[_SESSION].open()
+    name = experiment_name(pyfuncitem)
+    run.begin(name, declared)
+    result: object = None
+    failure: Exception | None = None
+    try:
+        result = yield
+    except Exception as problem:  # whatever ended it, what it declared is unknown, with the error as data
+        failure = problem
+        run.phase("error", error=f"{type(problem).__name__}: {problem}")
+    except BaseException as interrupt:
+        run.phase("error", error=f"interrupted: {interrupt}")
+        run.interrupted(str(interrupt) or type(interrupt).__name__)
+        run.end(name)
+        raise
+    _raise_outcome(run.end(name), failure)
+    return result
+
+
+def experiment_name(item: pytest.Item) -> str:
+    return item.name.removeprefix("test_")
+
+
+def _raise_outcome(verdicts: list[Verdict], failure: Exception | None) -> None:
+    broken = [v for v in verdicts if v.verdict is Outcome.BROKEN]
+    unknown = [v for v in verdicts if v.verdict is Outcome.UNKNOWN]
+    if broken:
+        raise Broken("\n".join(_sentence(v) for v in broken)) from failure
+    if unknown:
+        raise Unknown("\n".join(_sentence(v) for v in unknown)) from failure
+    if failure is not None:
+        raise failure
+
+
+def _sentence(verdict: Verdict) -> str:
+    return f"{verdict.claim} ({verdict.arm}) {verdict.verdict}: {verdict.reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """An `unknown` is reported as an error, which pytest reserves for what went wrong around a test."""
+    report = yield
+    judged = call.excinfo is not None and call.excinfo.errisinstance((Broken, Unknown))
+    if judged and call.excinfo is not None:
+        report.longrepr = str(call.excinfo.value)
+        if call.excinfo.errisinstance(Unknown):
+            report.when = "setup"
+    elif report.failed:
+        item.config.stash[_SESSION].failed_otherwise = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Signals end the loop in order."""
+    with handled():
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Close the run, and let its verdicts decide how the process exits."""
+    ours = session.config.stash[_SESSION]
+    ours.close()
+    if ours.run is None:
+        return
+    if interrupt := raised():
+        session.exitstatus = interrupt.exit_code
+    elif exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and ours.run.verdicts:
+        of_verdicts = exit_code(ours.run.verdicts, accept_known=ours.settings.accept_known)
+        session.exitstatus = 1 if ours.failed_otherwise else of_verdicts
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Where the results are, and what a higher level would have run besides."""
+    session = config.stash[_SESSION]
+    if session.run is not None:
+        terminalreporter.section("kuberay-chaos")
+        terminalreporter.write_line(f"results: {session.run.folder}")
+    for item in session.left_out:
+        declared = declaration(item)
+        assert declared is not None
+        terminalreporter.write_line(f"left to level {declared.level}: {item.name}")

@@ -1,0 +1,185 @@
+"""``report.html``: one file that says what was found and shows why, and that can be mailed.
+
+Self-contained: no network, no library; a content security policy in the page forbids what it doesn't need. Pictures
+are SVG made here, and everything that comes from a history passes through autoescape. The look is in
+``report.html.j2``; logs stay in files beside the report and are linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from chaos.history.reader import History
+from chaos.reports.ranking import (
+    ORDER,
+    Standing,
+    claim_text,
+    counts,
+    headline,
+    recovery_text,
+    standing,
+    worst_first,
+)
+from chaos.reports.timeline import Timeline, timeline
+from chaos.verdict import Evidence, Role, Verdict
+
+MAX_BYTES = 500_000
+# Limits on what is drawn and listed, tried in this order until the page is small enough.
+_LIMITS = (10_000, 3_000, 1_000, 300, 100)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One verdict as the table shows it."""
+
+    verdict: Verdict
+    standing: Standing
+    text: str
+    recovery: str
+    control: bool
+    anchor: str
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """One piece of evidence: an entry of the history with what it shows."""
+
+    entry: int
+    anchor: str
+    at: str
+    wall: str
+    shows: list[str]
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    """One experiment's section."""
+
+    name: str
+    anchor: str
+    open: bool
+    verdicts: list[_Row]
+    timeline: Timeline
+    facts: list[_Fact]
+    facts_dropped: int
+
+
+def render(history: History, verdicts: Sequence[Verdict], run: Mapping[str, Any], *, files: Sequence[str] = ()) -> str:
+    """The page. ``files`` are paths relative to it that are linked: history, logs, the other reports.
+
+    Detail is left out, and said to be, until the page is below `MAX_BYTES`; verdicts never are.
+    """
+    page = ""
+    for limit in _LIMITS:
+        page = _page(history, verdicts, run, files, limit)
+        if len(page.encode()) < MAX_BYTES:
+            break
+    return page
+
+
+def _page(
+    history: History, verdicts: Sequence[Verdict], run: Mapping[str, Any], files: Sequence[str], limit: int
+) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = list(dict.fromkeys([*history.experiments, *(verdict.experiment for verdict in verdicts)]))
+    anchors = {name: f"x{number}" for number, name in enumerate(names, start=1)}
+    rows = [_row(verdict, anchors) for verdict in worst_first(verdicts)]
+    sections = _sections(history, rows, anchors, limit)
+    found = counts(verdicts)
+    worst = rows[0].standing if rows else Standing.UNKNOWN
+    return environment.get_template("report.html.j2").render(
+        headline=headline(verdicts, interrupted=bool(run.get("interrupted"))),
+        worst=_css(worst),
+        counts=[(place, _css(place), found[place]) for place in ORDER],
+        versions=run.get("versions") or {},
+        seed=run.get("seed"),
+        command=run.get("command") or "",
+        started=_moment(run.get("started")),
+        finished=_moment(run.get("finished")),
+        rows=rows,
+        experiments=sections,
+        files=[(path, quote(path)) for path in files],
+        css=_css,
+    )
+
+
+def _row(verdict: Verdict, anchors: Mapping[str, str]) -> _Row:
+    return _Row(
+        verdict=verdict,
+        standing=standing(verdict),
+        text=claim_text(verdict),
+        recovery=recovery_text(verdict),
+        control=verdict.role is Role.CONTROL,
+        anchor=anchors[verdict.experiment],
+    )
+
+
+def _sections(history: History, rows: list[_Row], anchors: Mapping[str, str], limit: int) -> list[_Experiment]:
+    """The experiments, those with the worst verdicts first; ``limit`` is shared out in that order."""
+    order = list(dict.fromkeys([*(row.verdict.experiment for row in rows), *anchors]))
+    room = limit
+    sections = []
+    for name in order:
+        mine = [row for row in rows if row.verdict.experiment == name]
+        view = history.experiment(name)
+        facts = _facts(mine, anchors[name], view)
+        shown = facts[: max(room, 0)]
+        drawn = timeline(view, limit=max(room - len(shown), 0))
+        room -= len(shown) + drawn.size()
+        sections.append(
+            _Experiment(
+                name=name,
+                anchor=anchors[name],
+                open=any(row.standing not in (Standing.HOLDS, Standing.NOT_APPLICABLE) for row in mine),
+                verdicts=mine,
+                timeline=drawn,
+                facts=shown,
+                facts_dropped=len(facts) - len(shown),
+            )
+        )
+    return sections
+
+
+def _facts(rows: list[_Row], anchor: str, view: History) -> list[_Fact]:
+    """The evidence of these verdicts, each entry once, in the order of the history."""
+    faults = [fault.applied_at for fault in view.faults() if fault.applied_at is not None]
+    zero = min(faults, default=view.since)
+    items: dict[int, list[Evidence]] = {}
+    for row in rows:
+        for item in row.verdict.evidence:
+            items.setdefault(item.entry, []).append(item)
+    return [
+        _Fact(
+            entry=entry,
+            anchor=f"{anchor}-e{entry}",
+            at=f"{found[0].at - zero:+.1f} s",
+            wall=f"{found[0].at:.1f} s",
+            shows=list(dict.fromkeys(item.shows for item in found)),
+        )
+        for entry, found in sorted(items.items())
+    ]
+
+
+def _css(place: Standing) -> str:
+    """A class name."""
+    return place.value.replace(",", "").replace(" ", "-")
+
+
+def _moment(value: object) -> str:
+    """A time of ``run.json``: seconds since the epoch, or text that is shown as it is."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return str(value or "")

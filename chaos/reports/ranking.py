@@ -1,0 +1,71 @@
+"""What every report leads with: the worst finding first, the counts, and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from chaos.claims import sentence
+from chaos.verdict import Judgement, Outcome, Role, Verdict
+
+
+class Standing(StrEnum):
+    """How a verdict stands in a report, worst first."""
+
+    NEW_FINDING = "broken, new finding"
+    KNOWN_DEFECT = "broken, known defect"
+    UNKNOWN = "unknown"
+    HOLDS = "holds"
+    NOT_APPLICABLE = "not applicable"
+
+
+ORDER = list(Standing)
+
+
+def standing(verdict: Verdict) -> Standing:
+    """Where a verdict stands."""
+    if verdict.judgement is Judgement.NOT_APPLICABLE:
+        return Standing.NOT_APPLICABLE
+    if verdict.verdict is Outcome.HOLDS:
+        return Standing.HOLDS
+    if verdict.verdict is Outcome.UNKNOWN:
+        return Standing.UNKNOWN
+    return Standing.KNOWN_DEFECT if verdict.judgement is Judgement.KNOWN_DEFECT else Standing.NEW_FINDING
+
+
+def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Sorted by standing; within one, claims before their controls, else as they came."""
+    return sorted(verdicts, key=lambda v: (ORDER.index(standing(v)), v.role is Role.CONTROL))
+
+
+def counts(verdicts: Sequence[Verdict]) -> dict[Standing, int]:
+    """How many verdicts stand where; every standing is a key."""
+    found = [standing(verdict) for verdict in verdicts]
+    return {place: found.count(place) for place in Standing}
+
+
+def headline(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> str:
+    """The run in one sentence: its worst finding, or that all is well."""
+    prefix = "Interrupted. " if interrupted else ""
+    if not verdicts:
+        return f"{prefix}No verdict: nothing was shown."
+    worst = worst_first(verdicts)[0]
+    match standing(worst):
+        case Standing.HOLDS:
+            return f"{prefix}Every claim that was tested holds."
+        case Standing.NOT_APPLICABLE:
+            return f"{prefix}No claim that was asked for is offered by these versions."
+        case place:
+            what = place.value.capitalize()
+            return f"{prefix}{what}: {worst.claim} in {worst.experiment} ({worst.arm}): {worst.reason}."
+
+
+def claim_text(verdict: Verdict) -> str:
+    """The claim's sentence; a control's says that it must be seen to fail."""
+    text = sentence(verdict.claim)
+    return f"Control, where the opposite must be seen: {text}" if verdict.role is Role.CONTROL else text
+
+
+def recovery_text(verdict: Verdict) -> str:
+    """``ready 14.5 s, functional 17.2 s``, or an empty string."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in verdict.recovery_seconds.items())

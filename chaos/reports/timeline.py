@@ -1,0 +1,345 @@
+"""An experiment's timeline as data: lanes of boxes, dots and ticks, in seconds from the fault.
+
+What is drawn where is decided here, how it looks in the template. A lane is a place that a pod can take (the operator,
+a cluster's head, one of its workers): a pod that replaces another continues its lane, with a tick where the UID
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from chaos.checks import facts
+from chaos.history.reader import History, Lifetime, Object, Probe, is_ready, is_terminating, labels, restart_count
+
+_WIDTH = 1000.0  # units that the time axis is wide
+_LEAD = 0.15  # the part of what follows the fault that is shown before it
+_LEAST_LEAD = 15.0  # seconds
+_ROLES = ("RayJob", "operator", "head", "worker", "submitter", "Redis", "clean-up", "pod")
+
+
+@dataclass(frozen=True)
+class Box:
+    """Something that lasted. ``kind`` is the look: a phase of a pod, or ``stage`` with a text."""
+
+    x: float
+    width: float
+    kind: str
+    title: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """Probe results of one kind that lie too close to draw apart; ``width`` is 0 for a single one."""
+
+    x: float
+    width: float
+    ok: bool
+    title: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A moment: ``restart`` (in place) or ``uid`` (another pod took the place)."""
+
+    x: float
+    kind: str
+    title: str
+
+
+@dataclass
+class Lane:
+    """One row."""
+
+    label: str
+    detail: str
+    boxes: list[Box] = field(default_factory=list)
+    dots: list[Dot] = field(default_factory=list)
+    ticks: list[Tick] = field(default_factory=list)
+    outages: list[Box] = field(default_factory=list)
+
+    def size(self) -> int:
+        return len(self.boxes) + len(self.dots) + len(self.ticks) + len(self.outages)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What the template draws; every x and width is in units of the axis, which is 1000 wide."""
+
+    lanes: list[Lane]
+    faults: list[Box]
+    marks: list[Tick]
+    axis: list[tuple[float, str]]
+    from_fault: bool  # whether zero is the fault, or the start for want of one
+    before: float  # seconds of the experiment that lie left of the picture
+    dropped: int  # elements left out, to stay within the limit
+
+    def size(self) -> int:
+        return sum(lane.size() for lane in self.lanes)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Seconds since the run began to units of the axis."""
+
+    zero: float
+    start: float
+    end: float
+
+    def x(self, t: float) -> float:
+        inside = min(max(t, self.start), self.end)
+        return round((inside - self.start) / (self.end - self.start) * _WIDTH, 1)
+
+    def says(self, t: float) -> str:
+        return f"{t - self.zero:+.1f} s"
+
+    def box(self, since: float, until: float, kind: str, title: str, text: str = "") -> Box:
+        x = self.x(since)
+        return Box(x, max(round(self.x(until) - x, 1), 1.0), kind, title, text)
+
+    def shows(self, since: float, until: float) -> bool:
+        return until >= self.start and since <= self.end
+
+
+def timeline(view: History, *, limit: int = 10_000) -> Timeline:
+    """The timeline of one experiment's view, of at most ``limit`` elements; RayJobs and probes are kept before pods."""
+    applied = [fault.applied_at for fault in view.faults() if fault.applied_at is not None]
+    zero = min(applied, default=view.since)
+    lead = max(_LEAST_LEAD, _LEAD * (view.until - zero))
+    start = max(view.since, zero - lead) if applied else view.since
+    scale = _Scale(zero, start, max(view.until, start + 1.0))
+
+    lanes = [*_rayjobs(view, scale), *_pods(view, scale), *_probes(view, scale)]
+    kept, dropped = _within(lanes, limit)
+    return Timeline(
+        lanes=kept,
+        faults=_faults(view, scale),
+        marks=_marks(view, scale),
+        axis=_axis(scale),
+        from_fault=bool(applied),
+        before=max(start - view.since, 0.0),
+        dropped=dropped,
+    )
+
+
+def _within(lanes: list[Lane], limit: int) -> tuple[list[Lane], int]:
+    """The lanes, cut from the right so that they have at most ``limit`` elements, and how many were left out."""
+    dropped, room = 0, limit
+    for lane in lanes:
+        for items in (lane.boxes, lane.ticks, lane.outages, lane.dots):
+            dropped += max(len(items) - room, 0)
+            del items[room:]
+            room -= len(items)
+    return lanes, dropped
+
+
+# --- pods and RayJobs ------------------------------------------------------------------------------------------------
+
+
+def _rayjobs(view: History, scale: _Scale) -> list[Lane]:
+    lanes = []
+    for job in view.objects("rayjobs"):
+        lane = Lane("RayJob", job.name)
+        for since, until, stage in _spells(job, view.until, lambda o: facts.status(o, "jobDeploymentStatus") or "New"):
+            if scale.shows(since, until):
+                title = f"{job.name} {stage}, {scale.says(since)} to {scale.says(until)}"
+                lane.boxes.append(scale.box(since, until, "stage", title, stage))
+        if lane.boxes:
+            lanes.append(lane)
+    return lanes
+
+
+def _pods(view: History, scale: _Scale) -> list[Lane]:
+    """Lanes by role and place; a pod takes the first lane of its place that is free when it appears."""
+    every = view.objects("pods")
+    ours = {pod.namespace for pod in every if _role(pod) in ("head", "worker", "submitter")}
+    places: dict[tuple[int, str], list[Lifetime]] = {}
+    for pod in every:
+        role = _role(pod)
+        if role != "pod" or pod.namespace in ours:
+            places.setdefault((_ROLES.index(role), _place(pod, role)), []).append(pod)
+
+    lanes: list[Lane] = []
+    for (rank, _), pods in sorted(places.items()):
+        rows: list[list[Lifetime]] = []
+        for pod in sorted(pods, key=lambda pod: pod.states[0].t):
+            free = next((row for row in rows if _end(row[-1], view.until) <= pod.states[0].t), None)
+            if free is None:
+                rows.append([pod])
+            else:
+                free.append(pod)
+        for row in rows:
+            lane = Lane(_ROLES[rank], row[-1].name)
+            for number, pod in enumerate(row):
+                _draw(lane, pod, view.until, scale, replaced=number > 0)
+            if lane.boxes:
+                lanes.append(lane)
+    return lanes
+
+
+def _draw(lane: Lane, pod: Lifetime, until: float, scale: _Scale, *, replaced: bool) -> None:
+    for begin, end, phase in _spells(pod, until, _phase):
+        if scale.shows(begin, end):
+            title = f"{pod.name} {phase.replace('-', ' ')}, {scale.says(begin)} to {scale.says(end)}"
+            lane.boxes.append(scale.box(begin, end, phase, title))
+    first = pod.states[0]
+    if replaced and scale.shows(first.t, first.t):
+        lane.ticks.append(
+            Tick(scale.x(first.t), "uid", f"another pod: {pod.name}, UID {pod.uid}, {scale.says(first.t)}")
+        )
+    for before, after in pairwise(pod.states):
+        count = restart_count(after.object)
+        if count > restart_count(before.object) and scale.shows(after.t, after.t):
+            code = facts.exit_code(after.object)
+            title = f"{pod.name} restarted in place, count {count}, exit code {code}, {scale.says(after.t)}"
+            lane.ticks.append(Tick(scale.x(after.t), "restart", title))
+
+
+def _spells(lifetime: Lifetime, until: float, kind: Callable[[Object], str]) -> Iterable[tuple[float, float, str]]:
+    """Stretches of states that are of one kind: begin, end, kind."""
+    begin, last = lifetime.states[0].t, kind(lifetime.states[0].object)
+    for state in lifetime.states[1:]:
+        now = kind(state.object)
+        if now != last and state.change != "DELETED":
+            yield begin, state.t, last
+            begin, last = state.t, now
+    yield begin, _end(lifetime, until), last
+
+
+def _end(lifetime: Lifetime, until: float) -> float:
+    return until if lifetime.gone is None else lifetime.gone
+
+
+def _role(pod: Lifetime) -> str:
+    carried = labels(pod.latest.object)
+    if any(wanted.items() <= carried.items() for wanted in facts.OPERATOR_LABELS):
+        return "operator"
+    node_type = carried.get("ray.io/node-type", "")
+    if node_type in ("head", "worker"):
+        return node_type
+    if node_type == "redis-cleanup":
+        return "clean-up"
+    if "job-name" in carried or "batch.kubernetes.io/job-name" in carried:
+        return "submitter"
+    return "Redis" if "redis" in pod.name or "sentinel" in pod.name else "pod"
+
+
+def _place(pod: Lifetime, role: str) -> str:
+    """What a pod and the one that replaces it have in common."""
+    carried = labels(pod.latest.object)
+    match role:
+        case "operator":
+            return pod.namespace
+        case "head" | "worker":
+            return f"{pod.namespace}/{carried.get('ray.io/cluster', '')}"
+        case "submitter" | "clean-up":
+            return carried.get("job-name") or carried["batch.kubernetes.io/job-name"]
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _phase(pod: Object) -> str:
+    """The look of a pod's box, which is also its name in the legend."""
+    if is_terminating(pod):
+        return "terminating"
+    if facts.ended(pod):
+        return "ended"
+    if is_ready(pod):
+        return "ready"
+    for container in facts.containers(pod):
+        state = container.get("state", {})
+        # Waiting before the first run is an image being pulled; after one it is the kubelet's back-off.
+        if "terminated" in state or ("waiting" in state and container.get("lastState")):
+            return "down"
+    return "not-ready" if facts.running(pod) else "pending"
+
+
+# --- faults, marks, probes -------------------------------------------------------------------------------------------
+
+
+def _faults(view: History, scale: _Scale) -> list[Box]:
+    """From apply to undone, or to the proof of its effect when there is nothing to undo."""
+    boxes = []
+    for fault in view.faults():
+        if fault.applied_at is None:
+            continue
+        steps = {name: float(entry["t"]) for name, entry in fault.steps.items()}
+        undoable = bool((fault.steps["record"]["detail"] if "record" in fault.steps else {}).get("undo"))
+        end = steps.get("undone", view.until if undoable else max(steps.values()))
+        told = ", ".join(f"{name} {scale.says(t)}" for name, t in steps.items() if name != "record")
+        boxes.append(scale.box(fault.applied_at, end, "fault", f"{fault.name}: {told}", fault.name))
+    return boxes
+
+
+def _marks(view: History, scale: _Scale) -> list[Tick]:
+    return [
+        Tick(scale.x(phase.t), "phase", f"{phase.name} {scale.says(phase.t)}")
+        for phase in view.phases()
+        if phase.name in ("steady", "settled") and scale.shows(phase.t, phase.t)
+    ]
+
+
+def _probes(view: History, scale: _Scale) -> list[Lane]:
+    lanes: dict[tuple[str, str], list[Probe]] = {}
+    for probe in view.probes():
+        if scale.shows(probe.t, probe.t):
+            target = ", ".join(str(value) for key, value in probe.target.items() if key != "namespace")
+            lanes.setdefault((probe.name, target), []).append(probe)
+    drawn = []
+    for (name, target), probes in sorted(lanes.items()):
+        drawn.append(Lane(f"probe {name}", target, dots=_dots(probes, scale), outages=_outages(probes, scale)))
+    return drawn
+
+
+def _dots(probes: list[Probe], scale: _Scale) -> list[Dot]:
+    """Results, those of one kind that are less than 8 units apart made one."""
+    dots: list[Dot] = []
+    group: list[Probe] = []
+
+    def close() -> None:
+        if group:
+            first, last = group[0], group[-1]
+            x = scale.x(first.t)
+            word = "ok" if first.ok else f"failed ({last.error or 'no error text'})"
+            many = f"{len(group)} results to {scale.says(last.t)}" if len(group) > 1 else f"took {last.took:.1f} s"
+            dots.append(Dot(x, round(scale.x(last.t) - x, 1), first.ok, f"{word}, {scale.says(first.t)}, {many}"))
+            group.clear()
+
+    for probe in probes:
+        if group and (probe.ok != group[-1].ok or scale.x(probe.t) - scale.x(group[-1].t) > 8):
+            close()
+        group.append(probe)
+    close()
+    return dots
+
+
+def _outages(probes: list[Probe], scale: _Scale) -> list[Box]:
+    """Stretches with a failure in them, from the last success before it to the end of the next."""
+    outages = []
+    last_ok: float | None = None
+    failed = False
+    for probe in probes:
+        if not probe.ok:
+            failed = True
+            continue
+        if failed and last_ok is not None:
+            gap = probe.t - last_ok
+            title = f"no success for {gap:.1f} s, {scale.says(last_ok)} to {scale.says(probe.t)}"
+            outages.append(scale.box(last_ok, probe.t, "outage", title, f"{gap:.1f} s"))
+        last_ok, failed = probe.t, False
+    return outages
+
+
+def _axis(scale: _Scale) -> list[tuple[float, str]]:
+    """About ten labels at round numbers of seconds."""
+    rough = (scale.end - scale.start) / 10
+    step = next((s for s in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800) if s >= rough), 3600)
+    first = int(-(-(scale.start - scale.zero) // step)) * step
+    labels = []
+    at = first
+    while scale.zero + at <= scale.end:
+        labels.append((scale.x(scale.zero + at), f"{at}"))
+        at += step
+    return labels

@@ -1,0 +1,166 @@
+"""One run: a stack, a history and a folder of results.
+
+``results/<run>/`` holds all that was seen (``history.jsonl``, ``logs/``, ``ledger/``) and what was made of it
+(``verdicts.json``, ``junit.xml``, ``summary.md``, ``report.html``); ``results/latest`` points to the last run.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chaos import __version__, reports
+from chaos.console import Console
+from chaos.experiment import Declaration
+from chaos.faults.inject import Injector
+from chaos.history.audit import AuditTail
+from chaos.history.entry import What
+from chaos.history.logs import LogStreamer
+from chaos.history.reader import History
+from chaos.history.recorder import Recorder
+from chaos.history.store import HistoryWriter
+from chaos.judge import judge
+from chaos.lab import Lab
+from chaos.locks import hold
+from chaos.settings import Settings
+from chaos.signals import shielded
+from chaos.stack import kuberay, redis
+from chaos.stack import stack as stacks
+from chaos.stack.images import catalogue
+from chaos.verdict import Verdict
+from chaos.versions.table import load_table
+
+
+
+class Run:
+    """Opens the stack and the record, and closes both in order. Use as a context manager."""
+
+    def __init__(self, settings: Settings, console: Console) -> None:
+        self.settings = settings
+        self.console = console
+        self.started = datetime.now(UTC)
+        self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
+        self.folder = settings.results / self.id
+        self.verdicts: list[Verdict] = []
+        self._closing = ExitStack()
+        self._failure = ""
+
+    def __enter__(self) -> Run:
+        try:
+            self._open()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def _open(self) -> None:
+        self._closing.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
+        self.stack = stacks.up(self.settings, self.console)
+        self.folder.mkdir(parents=True)
+        self.writer = HistoryWriter(self.folder / "history.jsonl")
+        self._closing.callback(self.writer.close)
+        cluster = self.stack.cluster
+        recorder = Recorder(cluster.api, self.writer)
+        self._closing.callback(recorder.stop)
+        recorder.start()
+        audit = AuditTail(self.stack.folder.audit_log, self.writer)
+        self._closing.callback(audit.stop)
+        audit.start()
+        logs = LogStreamer(cluster.api, self.writer, self.folder / "logs", selects=_is_logged)
+        self._closing.callback(logs.stop)
+        logs.start()
+        self.ledger = self.stack.folder.ledger / self.id
+        self.ledger.mkdir()
+        # Pods append as users of their own.
+        self.ledger.chmod(0o777)
+        self.lab = Lab(
+            cluster=cluster,
+            writer=self.writer,
+            injector=Injector(cluster, self.writer, self.stack.undo_log),
+            console=self.console,
+            images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
+            ray_version=self.settings.versions.ray,
+            ledger=self.ledger,
+        )
+        self._closing.callback(self.lab.close)
+
+    def __exit__(self, *error: object) -> None:
+        with shielded():
+            self._closing.close()
+            self._write_results()
+
+    # --- experiments ------------------------------------------------------------------------------------------------
+
+    def begin(self, name: str, declared: Declaration) -> None:
+        """Entries from now on belong to this experiment."""
+        self.writer.experiment = name
+        self.phase("begin", claims=[list(pair) for pair in declared.shows])
+
+    def phase(self, phase: str, **detail: Any) -> None:
+        self.writer.write(What.PHASE, phase=phase, detail=detail)
+
+    def end(self, name: str) -> list[Verdict]:
+        """Close the experiment and judge it from what the history holds."""
+        self.lab.end_experiment()
+        self.phase("end")
+        self.writer.experiment = None
+        found = self._judge(History(self.writer.entries()).experiment(name))
+        self.verdicts += found
+        return found
+
+    def _judge(self, history: History) -> list[Verdict]:
+        return judge(history, table=load_table(), versions=self.stack.record.versions)
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def _write_results(self) -> None:
+        if self.ledger.exists():
+            shutil.copytree(self.ledger, self.folder / "ledger", dirs_exist_ok=True)
+            shutil.rmtree(self.ledger, ignore_errors=True)
+        history = History.load(self.folder / "history.jsonl")
+        reports.write_all(self.folder, history, self.verdicts, self.describe())
+        _point(self.settings.results / "latest", self.folder)
+
+    def interrupted(self, by: str) -> None:
+        """Mark the run as cut short."""
+        self._failure = by
+
+    def describe(self) -> dict[str, Any]:
+        """The content of ``run.json``."""
+        record = self.stack.record
+        return {
+            "run": self.id,
+            "program": f"kuberay-chaos {__version__}",
+            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "seed": self.settings.seed,
+            "level": str(self.settings.level),
+            "started": self.started.isoformat(timespec="seconds"),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "interrupted": self._failure,
+            "stack": self.settings.name,
+            "versions": record.versions,
+            "image_source": record.source,
+            "images": record.images,
+            "node_image": record.node_image,
+            "sealed": record.sealed,
+            "provenance": record.provenance,
+        }
+
+
+def _is_logged(namespace: str) -> bool:
+    """Logs are kept of the subjects and of those who act on them."""
+    return namespace in (kuberay.NAMESPACE, redis.NAMESPACE) or namespace.startswith("chaos-")
+
+
+def _point(link: Path, target: Path) -> None:
+    """Let ``link`` point to ``target``, without a moment in which it points nowhere."""
+    fresh = link.with_name(f".latest-{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target.name)
+    fresh.replace(link)

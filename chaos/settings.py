@@ -1,0 +1,396 @@
+"""Every input of a run, validated before anything is touched.
+
+The command line and the pytest plugin declare the same options from the same two tables, `STACK_OPTIONS` (what the
+stack is made of) and `RUN_OPTIONS` (what is done with it), and both hand the parsed values to `Settings.from_args`.
+Whatever is wrong ends there, as one `UsageError` that says what would be right; the rest of the package takes a
+`Settings` as given.
+
+Options are declared without argparse's ``type`` and ``choices`` on purpose: argparse would answer in its own words and
+with its own exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import UsageError
+
+
+class Source(StrEnum):
+    """Where images and programs come from; `AUTO` lets the image layer choose and say which."""
+
+    AUTO = "auto"
+    REGISTRY = "registry"
+    BUILD = "build"
+    ARCHIVE = "archive"
+
+
+class Level(StrEnum):
+    """How much is run: the quickest arms once, all arms, or all arms often enough to show a spread."""
+
+    SMOKE = "smoke"
+    CORE = "core"
+    FULL = "full"
+
+
+# --- versions -------------------------------------------------------------------------------------------------------
+
+# Releases that the version table speaks of and that every image source can serve.
+KUBERAY_VERSIONS = (
+    "1.0.0", "1.1.0", "1.1.1", "1.2.2", "1.3.2", "1.4.0", "1.4.2", "1.5.0", "1.5.1", "1.6.0", "1.6.2",
+)  # fmt: skip
+# Versions that the node image can be built for; others need official node images, hence the registry.
+KUBERNETES_VERSIONS = ("1.34.0", "1.34.1", "1.34.2", "1.34.3", "1.34.4")
+# The oldest Ray whose dashboard, CLI and GCS fault tolerance the workloads rely on.
+OLDEST_RAY = "2.38.0"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The stack's versions, each ``X.Y.Z`` without a leading v.
+
+    Redis is not chosen: the image source names the one it has, and ``dataclasses.replace`` puts it here.
+    """
+
+    kuberay: str = "1.6.2"
+    ray: str = "2.60.0"
+    kubernetes: str = "1.34.4"
+    redis: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """Component to version; a component whose version isn't known yet is left out."""
+        return {component: version for component, version in asdict(self).items() if version}
+
+
+_VERSION = re.compile(r"v?((0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4}))", re.ASCII)
+
+
+def _version(component: str, text: str) -> str:
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{text!r} is not a version of {component}",
+            fix=f"three numbers, as in {getattr(Versions(), component)}",
+        )
+    return match[1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _nearest(version: str, known: Iterable[str]) -> str:
+    """The known version that differs least, the major number weighing most."""
+    wanted = _numbers(version)
+    return min(known, key=lambda candidate: [abs(a - b) for a, b in zip(_numbers(candidate), wanted, strict=True)])
+
+
+def _kuberay_version(text: str) -> str:
+    version = _version("kuberay", text)
+    if version not in KUBERAY_VERSIONS:
+        raise UsageError(
+            f"KubeRay {version} is not one of the versions known here: {', '.join(KUBERAY_VERSIONS)}",
+            fix=f"the nearest is {_nearest(version, KUBERAY_VERSIONS)}; for a build of your own give --kuberay DIR (a "
+            "checkout's config folder) with --kuberay-image IMAGE",
+        )
+    return version
+
+
+def _ray_version(text: str) -> str:
+    version = _version("ray", text)
+    if _numbers(version) < _numbers(OLDEST_RAY):
+        raise UsageError(
+            f"Ray {version} is too old: {OLDEST_RAY} or newer is needed", fix=f"the nearest is {OLDEST_RAY}"
+        )
+    return version
+
+
+def _kubernetes_version(text: str, source: Source) -> str:
+    version = _version("kubernetes", text)
+    if version not in KUBERNETES_VERSIONS and source is not Source.REGISTRY:
+        raise UsageError(
+            f"Kubernetes {version} is not one of the versions known here: {', '.join(KUBERNETES_VERSIONS)}",
+            fix=f"the nearest is {_nearest(version, KUBERNETES_VERSIONS)}; any other needs its official node image: "
+            "--images registry",
+        )
+    return version
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its long name without dashes, its help, and what its value is called; a flag has none."""
+
+    name: str
+    help: str
+    metavar: str = ""
+
+    def keywords(self, *, prefix: str = "") -> dict[str, Any]:
+        """Keyword arguments for argparse's ``add_argument`` and pytest's ``addoption`` alike."""
+        dest = prefix + self.name.replace("-", "_")
+        if not self.metavar:
+            return {"dest": dest, "action": "store_true", "default": False, "help": self.help}
+        return {"dest": dest, "metavar": self.metavar, "default": None, "help": self.help}
+
+
+STACK_OPTIONS: Sequence[Option] = (
+    Option("name", "name of the stack (default: kuberay-chaos)", "NAME"),
+    Option("kuberay", "KubeRay version, or a checkout's config folder (default: 1.6.2)", "VERSION|DIR"),
+    Option("kuberay-image", "operator image that goes with --kuberay DIR", "IMAGE"),
+    Option("ray", "Ray version (default: 2.60.0)", "VERSION"),
+    Option("kubernetes", "Kubernetes version (default: 1.34.4)", "VERSION"),
+    Option("images", "where images and programs come from: auto, registry, build or archive (default: auto)", "SOURCE"),
+    Option("registry-prefix", "mirror that stands before every image name, as in mirror.example.org/hub", "PREFIX"),
+    Option("archive", "file made by `images save`; implies --images archive", "FILE"),
+    Option("open-egress", "let the stack reach the outside; it is sealed otherwise"),
+    Option("recreate", "replace a cluster that is unhealthy or was made from other inputs"),
+)
+
+RUN_OPTIONS: Sequence[Option] = (
+    Option("level", "how much is run: smoke, core or full (default: core)", "LEVEL"),
+    Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
+    Option("seed", "seed of every random choice (default: a new one, printed)", "N"),
+    Option("results", "folder for results (default: results)", "DIR"),
+    Option("keep", "leave the stack up afterwards (the default, except with CI=true)"),
+    Option("remove", "remove the stack afterwards (the default with CI=true)"),
+    Option("accept-known", "let known defects pass, and print their number"),
+)
+
+
+def add_stack_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that make a stack."""
+    group = parser.add_argument_group("stack")
+    for option in STACK_OPTIONS:
+        group.add_argument(f"--{option.name}", **option.keywords())
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a run; ``--select`` is also ``-k``, as in pytest."""
+    group = parser.add_argument_group("run")
+    for option in RUN_OPTIONS:
+        short = ("-k",) if option.name == "select" else ()
+        group.add_argument(*short, f"--{option.name}", **option.keywords())
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The validated inputs of one command. Made by `from_args`; the defaults are those of a run without options."""
+
+    name: str = "kuberay-chaos"
+    versions: Versions = Versions()
+    kuberay_dir: Path | None = None  # own build: a checkout's config folder; judged as versions.kuberay
+    kuberay_image: str | None = None
+    source: Source = Source.AUTO
+    registry_prefix: str = ""
+    archive: Path | None = None
+    open_egress: bool = False
+    recreate: bool = False
+    level: Level = Level.CORE
+    select: str = ""
+    seed: int = field(default_factory=lambda: secrets.randbits(32))
+    results: Path = Path("results")
+    keep: bool = True
+    accept_known: bool = False
+    workers: int = 2  # with the control plane three nodes, one for each member of the highly available Redis
+
+    @classmethod
+    def from_args(cls, namespace: argparse.Namespace, *, prefix: str = "") -> Settings:
+        """Settings from parsed options, each an attribute ``prefix + name``; absent ones take their default.
+
+        Makes the results folder when ``namespace`` has that option. Raises `UsageError` for everything that is wrong.
+        """
+
+        def given(name: str) -> str:
+            return getattr(namespace, prefix + name, None) or ""
+
+        def flag(name: str) -> bool:
+            return bool(getattr(namespace, prefix + name, False))
+
+        source = _source(given("images"), archive=given("archive"), registry_prefix=given("registry_prefix"))
+        default = Versions()
+        kuberay, kuberay_dir = _kuberay(given("kuberay"), given("kuberay_image"))
+        return cls(
+            name=_name(given("name") or cls.name),
+            versions=Versions(
+                kuberay=kuberay,
+                ray=_ray_version(given("ray") or default.ray),
+                kubernetes=_kubernetes_version(given("kubernetes") or default.kubernetes, source),
+            ),
+            kuberay_dir=kuberay_dir,
+            kuberay_image=given("kuberay_image") or None,
+            source=source,
+            registry_prefix=_registry_prefix(given("registry_prefix")),
+            archive=_file(given("archive")) if given("archive") else None,
+            open_egress=flag("open_egress"),
+            recreate=flag("recreate"),
+            level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
+            select=given("select"),
+            seed=_seed(given("seed")),
+            results=_writable_folder(given("results") or "results")
+            if hasattr(namespace, f"{prefix}results")
+            else cls.results,
+            keep=_keep(keep=flag("keep"), remove=flag("remove")),
+            accept_known=flag("accept_known"),
+        )
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of the inputs that make a stack; a running one of equal fingerprint can be used again.
+
+        `Source.AUTO` is an input like the others: put the source that was chosen in its place first.
+        """
+        inputs = {
+            "versions": {**self.versions.as_json(), "redis": ""},  # the source decides it
+            "source": self.source,
+            "open_egress": self.open_egress,
+            "workers": self.workers,
+            "kuberay_dir": _content_hash(self.kuberay_dir) if self.kuberay_dir else None,
+            "kuberay_image": self.kuberay_image,
+        }
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _one_of(option: str, text: str, known: Iterable[str]) -> str:
+    names = [str(name) for name in known]
+    if text not in names:
+        near = get_close_matches(text, names, n=1)
+        raise UsageError(
+            f"{option} {text!r} is not known",
+            fix=f"one of {', '.join(names)}" + (f"; did you mean {near[0]}?" if near else ""),
+        )
+    return text
+
+
+def _name(text: str) -> str:
+    # Node containers are named NAME-control-plane and so on, which must stay a DNS label of at most 63 characters.
+    if len(text) > 40 or re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", text) is None:
+        raise UsageError(
+            f"{text!r} cannot be the name of a stack",
+            fix="use at most 40 lower-case letters, digits and dashes, with a letter or digit at both ends",
+        )
+    return text
+
+
+def _source(text: str, *, archive: str, registry_prefix: str) -> Source:
+    source = Source(_one_of("--images", text or Source.AUTO, Source))
+    if archive and registry_prefix:
+        raise UsageError("--archive and --registry-prefix name two sources", fix="give one of them")
+    for option, value, implied in (
+        ("--archive", archive, Source.ARCHIVE),
+        ("--registry-prefix", registry_prefix, Source.REGISTRY),
+    ):
+        if value and source not in {Source.AUTO, implied}:
+            raise UsageError(
+                f"{option} does not go with --images {source}", fix=f"leave one out, or use --images {implied}"
+            )
+        if value:
+            source = implied
+    if source is Source.ARCHIVE and not archive:
+        raise UsageError(
+            "--images archive needs --archive FILE",
+            fix="make the file with `kuberay-chaos images save FILE` where images can be had",
+        )
+    return source
+
+
+_REGISTRY_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+
+
+def _registry_prefix(text: str) -> str:
+    prefix = text.rstrip("/")
+    if prefix and _REGISTRY_PREFIX.fullmatch(prefix) is None:
+        raise UsageError(
+            f"--registry-prefix {text!r} is not the beginning of an image name",
+            fix="give HOST[:PORT][/PATH] in lower case and without a scheme, as in mirror.example.org:5000/hub",
+        )
+    return prefix
+
+
+def _kuberay(text: str, image: str) -> tuple[str, Path | None]:
+    """The version, and the folder of one's own build; a separator, or a folder of that name, tells that it is one."""
+    default = Versions().kuberay
+    own = os.sep in text or Path(text).expanduser().is_dir() if text else False
+    if not own:
+        if image:
+            raise UsageError(
+                "--kuberay-image goes with --kuberay DIR", fix="give the config folder that the image belongs to"
+            )
+        return _kuberay_version(text or default), None
+    if not image:
+        raise UsageError(f"--kuberay {text} is a folder, so its image is needed too", fix="add --kuberay-image IMAGE")
+    return default, _config_folder(Path(text).expanduser())
+
+
+def _config_folder(folder: Path) -> Path:
+    kustomization = Path("default/kustomization.yaml")
+    if (folder / kustomization).is_file():
+        return folder.resolve()
+    inside = next(
+        (c for c in (folder / "config", folder / "ray-operator/config") if (c / kustomization).is_file()), None
+    )
+    raise UsageError(
+        f"{folder} is not KubeRay's config folder: it has no {kustomization}",
+        fix=f"give {inside}" if inside else "give the folder ray-operator/config of a KubeRay checkout",
+    )
+
+
+def _file(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise UsageError(f"{path} is not a file" if path.exists() else f"there is no file {path}", fix="check the path")
+    if not os.access(path, os.R_OK):
+        raise UsageError(f"{path} may not be read by this user", fix=f"chmod u+r {path}, or run as its owner")
+    return path.resolve()
+
+
+def _seed(text: str) -> int:
+    if not text:
+        return secrets.randbits(32)
+    if re.fullmatch(r"\d{1,18}", text, re.ASCII) is None:
+        raise UsageError(f"--seed {text!r} is not a whole number", fix="give the number that an earlier run printed")
+    return int(text)
+
+
+def _writable_folder(text: str) -> Path:
+    folder = Path(text).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"results cannot be written to {folder}: {error.strerror}",
+            fix="give another folder with --results DIR, or make it writable",
+        ) from error
+    return folder
+
+
+def _keep(*, keep: bool, remove: bool) -> bool:
+    if keep and remove:
+        raise UsageError("--keep and --remove contradict each other", fix="give one of them")
+    return keep or not (remove or os.environ.get("CI", "").lower() == "true")
+
+
+def _content_hash(folder: Path) -> str:
+    """SHA-256, in hex, over the names and contents of all files below ``folder``."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{content}  {path.relative_to(folder).as_posix()}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,131 @@
+"""The KubeRay operator, installed from its own ``config/`` folder: definitions first, then RBAC and the Deployment.
+
+What is changed of KubeRay's own manifests: the image, the namespace (``kuberay-system``) and, on versions that lack it,
+the Deployment's strategy: Recreate, as in KubeRay's Helm chart, so that two operators never run by our doing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from chaos.errors import StackError
+from chaos.stack.cluster import Cluster, Object
+from chaos.waiting import until
+
+NAMESPACE = "kuberay-system"
+DEPLOYMENT = "kuberay-operator"
+LEASE = "ray-operator-leader"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kuberay-operator"
+CLUSTER_ROLE = "kuberay-operator"
+
+# KubeRay's definitions are megabytes: libyaml reads them in a second, where it is there.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_ESTABLISHED_SECONDS = 30.0
+# The readiness probe begins after 10 s, and the operator is throttled to a tenth of a CPU while it starts.
+_START_SECONDS = 120.0
+# A dead operator's lease runs out after 15 s and is asked for every 2 s.
+_LEASE_SECONDS = 60.0
+
+
+def ensure(cluster: Cluster, config_dir: Path, image: str, version: str) -> None:
+    """Installs or replaces the operator and waits until it leads.
+
+    ``config_dir`` is the ``config/`` folder of the version's ``ray-operator`` module, ``image`` what runs. Raises
+    `StackError`.
+    """
+    documents = _rendered(cluster, config_dir)
+    definitions = [d for d in documents if d["kind"] == "CustomResourceDefinition"]
+    rest = [d for d in documents if d["kind"] != "CustomResourceDefinition"]
+    if not definitions:
+        raise StackError(f"{config_dir} holds no custom resource definitions")
+    ensure_definitions(cluster, definitions)
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    cluster.apply([namespace, *(_tuned(document, image, version) for document in rest)])
+    cluster.wait_rolled_out("deployments", NAMESPACE, DEPLOYMENT, _START_SECONDS)
+    until(
+        lambda: _leads(cluster),
+        what="the operator's lease is held by its pod", deadline=_LEASE_SECONDS, error=StackError,
+    )  # fmt: skip
+
+
+def ensure_definitions(cluster: Cluster, definitions: list[Object]) -> None:
+    """Applies custom resource definitions and waits until the API server serves them. Raises `StackError`."""
+    cluster.apply(definitions)
+
+    def established() -> bool:
+        for definition in definitions:
+            name = definition["metadata"]["name"]
+            found = cluster.get("customresourcedefinitions", None, name)
+            conditions = found.get("status", {}).get("conditions", []) if found else []
+            if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                raise StackError(f"{name} is not established")
+        return True
+
+    until(established, what="KubeRay's definitions", deadline=_ESTABLISHED_SECONDS, error=StackError)
+
+
+def definitions(cluster: Cluster, config_dir: Path) -> list[Object]:
+    """The custom resource definitions of one KubeRay version."""
+    return [d for d in _rendered(cluster, config_dir) if d["kind"] == "CustomResourceDefinition"]
+
+
+def operator_pod(cluster: Cluster) -> Object:
+    """The operator's one pod that isn't being deleted. Raises `StackError` when there is none, or several."""
+    deployment = cluster.get("deployments", NAMESPACE, DEPLOYMENT)
+    if deployment is None:
+        raise StackError(f"there is no Deployment {NAMESPACE}/{DEPLOYMENT}", fix="stand the stack up first")
+    selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+    pods = cluster.list("pods", NAMESPACE, selector)
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    if len(staying) != 1:
+        raise StackError(f"{len(staying)} operator pods, one expected")
+    return staying[0]
+
+
+def require_available(cluster: Cluster) -> None:
+    """Raises `StackError` unless the operator is rolled out and leads."""
+    cluster.wait_rolled_out("deployments", NAMESPACE, DEPLOYMENT, 5)
+    _leads(cluster)
+
+
+def lease_holder(cluster: Cluster) -> str | None:
+    """Who holds the operators' lease: ``POD_RANDOM``; None when nobody ever did."""
+    lease = cluster.get("leases", NAMESPACE, LEASE)
+    holder = lease["spec"].get("holderIdentity") if lease else None
+    return holder or None
+
+
+def _leads(cluster: Cluster) -> bool:
+    holder = lease_holder(cluster) or "nobody"
+    pod = operator_pod(cluster)["metadata"]["name"]
+    if not holder.startswith(f"{pod}_"):
+        raise StackError(f"held by {holder}, not by {pod}")
+    return True
+
+
+def _rendered(cluster: Cluster, config_dir: Path) -> list[Object]:
+    """KubeRay's default kustomization as documents."""
+    rendered = cluster.run_kubectl(["kustomize", str(config_dir / "default")], timeout=60)
+    text = rendered.require(f"kubectl kustomize of {config_dir}")
+    loaded = yaml.load_all(text, Loader=_LOADER)
+    return [document for document in loaded if document is not None]
+
+
+def _tuned(document: Object, image: str, version: str) -> Object:
+    """A document of KubeRay's, in our namespace and with our image."""
+    metadata = document["metadata"]
+    if metadata.get("namespace") == "default":
+        metadata["namespace"] = NAMESPACE
+    for subject in document.get("subjects", []):
+        if subject.get("namespace") == "default":
+            subject["namespace"] = NAMESPACE
+    if document["kind"] == "Deployment":
+        metadata.setdefault("labels", {})["kuberay-chaos/kuberay-version"] = version
+        document["spec"]["strategy"] = {"type": "Recreate"}
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            container["image"] = image
+            container["imagePullPolicy"] = "IfNotPresent"
+    return document

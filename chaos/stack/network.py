@@ -1,0 +1,215 @@
+"""The seal: nothing leaves the stack's own network, and that is proved at every `up`.
+
+A service without endpoints does not refuse: its packets take the default route, out of the cluster, and whatever listens
+there may answer. So every node loses its default route, from inside, by a unit that also runs when the node restarts; no
+root on the host is needed, and the change goes with the node. CoreDNS answers cluster names only.
+
+The proof has a control arm: the listener that sealed nodes must not reach is reached from an unsealed container beside them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from chaos.errors import StackError
+from chaos.process import Executed
+from chaos.stack.cluster import Cluster
+from chaos.stack.engine import STACK_LABEL, Engine
+
+SERVICE_CIDR = "10.96.0.0/16"  # kind's default
+
+# `replace` makes it idempotent. The service range needs a route of its own: a node looks the route up before kube-proxy's
+# rules translate the address.
+_SCRIPT = f"""#!/bin/sh
+set -eu
+ip route replace {SERVICE_CIDR} dev eth0
+ip route replace unreachable default
+"""
+_UNIT = """[Unit]
+Description=Keep the node's traffic inside the stack's network
+Before=kubelet.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/sbin/kuberay-chaos-seal
+[Install]
+WantedBy=multi-user.target
+"""
+
+COREFILE = """.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    cache 30 {
+       disable success cluster.local
+       disable denial cluster.local
+    }
+    template ANY ANY {
+       rcode NXDOMAIN
+    }
+    loop
+    reload
+    loadbalance
+}
+"""
+
+# Connects and reads the greeting. Exit 0: reached. 124: nothing came back in time. Other: refused or unreachable.
+_KNOCK = 'exec 3<>"/dev/tcp/$0/$1" && read -r -t 3 word <&3 && test "$word" = "{greeting}"'
+_GREETING = "outside"
+
+
+def seal(engine: Engine, nodes: list[str]) -> None:
+    """Close every node's way out; safe to repeat."""
+    install = (
+        "cat > /usr/local/sbin/kuberay-chaos-seal && chmod 755 /usr/local/sbin/kuberay-chaos-seal && kuberay-chaos-seal"
+    )
+    enable = (
+        "cat > /etc/systemd/system/kuberay-chaos-seal.service && systemctl daemon-reload && "
+        "systemctl enable --quiet kuberay-chaos-seal.service"
+    )
+    for node in nodes:
+        for script, text in ((install, _SCRIPT), (enable, _UNIT)):
+            done = engine.exec(node, ["sh", "-c", script], stdin=text.encode())
+            if not done.ok:
+                raise StackError(f"node {node} could not be sealed: {done.error_text.strip()[-300:]}")
+
+
+def answer_cluster_names_only(cluster: Cluster) -> None:
+    """Take forwarding out of CoreDNS, before its pods start and read their configuration."""
+    cluster.apply(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "coredns", "namespace": "kube-system"},
+                "data": {"Corefile": COREFILE},
+            }
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A probe that got out."""
+
+    source: str
+    target: str
+
+
+def prove_sealed(
+    engine: Engine, cluster: Cluster, *, network: str, nodes: list[str], image: str, pod: tuple[str, str, str]
+) -> None:
+    """Probe from every node and from one pod (namespace, name, container); raises StackError when anything gets out.
+
+    Targets: a listener of ours on another Docker network, a service without endpoints, and an outside name.
+    """
+    with _outside_listener(engine, network) as (address, port):
+        _require_control(engine, network, image, address, port)
+        hole = _endpointless(cluster)
+        probes: list[tuple[str, str, Callable[[], bool]]] = []
+        for host, target_port, target in (
+            (address, port, "a listener on another Docker network"),
+            (hole, 6379, "a service without endpoints"),
+        ):
+            knock = _knock(host, target_port)
+            probes += [
+                (node, target, _reached(lambda n=node, k=knock: engine.exec(n, k, timeout=15))) for node in nodes
+            ]
+            probes.append(
+                ("a pod", target, _reached(lambda k=knock: cluster.exec(*pod[:2], k, container=pod[2], timeout=15)))
+            )
+        lookup = ["getent", "hosts", "example.com"]
+        probes.append(
+            ("a pod", "an outside name", _reached(lambda: cluster.exec(*pod[:2], lookup, container=pod[2], timeout=15)))
+        )
+        with ThreadPoolExecutor(max_workers=len(probes)) as pool:
+            leaks = [
+                Leak(source, target)
+                for (source, target, _), out in zip(probes, pool.map(lambda p: p[2](), probes), strict=True)
+                if out
+            ]
+    if leaks:
+        listed = "; ".join(f"{leak.source} reached {leak.target}" for leak in leaks)
+        raise StackError(
+            f"the stack's network is not sealed: {listed}",
+            fix="`make down`, then try again; or `--open-egress` if traffic may leave this machine",
+        )
+
+
+def _reached(run: Callable[[], Executed]) -> Callable[[], bool]:
+    return lambda: run().ok
+
+
+def _knock(host: str, port: int) -> list[str]:
+    return ["timeout", "5", "bash", "-c", _KNOCK.format(greeting=_GREETING), host, str(port)]
+
+
+def _require_control(engine: Engine, network: str, image: str, address: str, port: int) -> None:
+    knock = _knock(address, port)
+    control = engine.docker(
+        "run", "--rm", f"--network={network}", f"--entrypoint={knock[0]}", image, *knock[1:], timeout=60, check=False
+    )
+    if not control.ok:
+        raise StackError(
+            "the seal can't be proved: an unsealed container doesn't reach the probe's listener either "
+            f"({control.error_text.strip()[-200:] or f'exit code {control.code}'})",
+            fix="a firewall on this host may drop what containers send to it; allow it for Docker's networks, or use --open-egress",
+        )
+
+
+def _endpointless(cluster: Cluster) -> str:
+    """The address of a service that has no endpoints and never will."""
+    cluster.apply(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "kuberay-chaos-nowhere", "namespace": "default"},
+                "spec": {"ports": [{"port": 6379, "protocol": "TCP"}]},
+            }
+        ]
+    )
+    service = cluster.get("services", "default", "kuberay-chaos-nowhere")
+    assert service is not None
+    return str(service["spec"]["clusterIP"])
+
+
+@contextlib.contextmanager
+def _outside_listener(engine: Engine, network: str) -> Iterator[tuple[str, int]]:
+    """Greet whoever connects, on the gateway of a second Docker network: reachable on this machine only."""
+    outside = f"{network}-outside"
+    if engine.inspect("network", outside) is None:
+        engine.docker("network", "create", "--driver=bridge", f"--label={STACK_LABEL}={network}", outside)
+    try:
+        described = engine.inspect("network", outside)
+        assert described is not None
+        gateway = described["IPAM"]["Config"][0]["Gateway"]
+        with socket.create_server((gateway, 0)) as server:
+            greeter = threading.Thread(target=_greet, args=(server,), daemon=True)
+            greeter.start()
+            yield gateway, server.getsockname()[1]
+    finally:
+        engine.docker("network", "rm", outside, check=False)
+
+
+def _greet(server: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:  # closed: the proof is over
+            return
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(f"{_GREETING}\n".encode())

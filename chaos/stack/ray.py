@@ -1,0 +1,212 @@
+"""Ray clusters and RayJobs on the stack, in namespaces of our own.
+
+A namespace of ours is labelled ``kuberay-chaos/owned=true`` (which lets its Ray heads through to Redis) and holds what the
+manifests refer to: the workload scripts and a copy of Redis' password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaos import paths, workloads
+from chaos.errors import NoSteadyState, NotReached, StackError
+from chaos.stack import redis
+from chaos.stack.cluster import Cluster, Object
+from chaos.stack.manifest import render
+from chaos.waiting import until
+
+OWNED = {"kuberay-chaos/owned": "true"}
+HEAD, WORKER = "head", "worker"
+
+# Measured 25 s with the image on the node; a head that pulls up slowly on a busy machine restarts its 10 s readiness delay.
+READY_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class RayClusterHandle:
+    """One Ray cluster: where it is and what it was asked to be. ``arm`` names the arm of an experiment it belongs to."""
+
+    namespace: str
+    name: str
+    ft: bool
+    workers: int
+    arm: str = ""
+
+    def get(self, cluster: Cluster) -> Object | None:
+        """The RayCluster object."""
+        return cluster.get("rayclusters", self.namespace, self.name)
+
+    def head_pod(self, cluster: Cluster) -> Object | None:
+        """The head's pod that isn't being deleted, ready or not; None when there is none."""
+        return next(iter(self._pods(cluster, HEAD)), None)
+
+    def worker_pods(self, cluster: Cluster) -> list[Object]:
+        """The workers' pods that aren't being deleted, by name."""
+        return self._pods(cluster, WORKER)
+
+    def wait_ready(self, cluster: Cluster, seconds: float = READY_SECONDS) -> None:
+        """Waits until the head and all workers are Ready. Ready isn't functional: ask `chaos.workloads.probes`.
+
+        Raises `NoSteadyState`.
+        """
+
+        def ready() -> bool:
+            pods = [*self._pods(cluster, HEAD), *self._pods(cluster, WORKER)]
+            count = sum(is_ready(pod) for pod in pods)
+            if len(pods) != self.workers + 1 or count != len(pods):
+                raise StackError(f"{len(pods)} pods, {count} of them ready, {self.workers + 1} expected")
+            return True
+
+        until(ready, what=f"Ray cluster {self.namespace}/{self.name}", deadline=seconds, error=NoSteadyState)
+
+    def _pods(self, cluster: Cluster, kind: str) -> list[Object]:
+        pods = cluster.list("pods", self.namespace, f"ray.io/cluster={self.name},ray.io/node-type={kind}")
+        staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(staying, key=lambda pod: str(pod["metadata"]["name"]))
+
+
+@dataclass(frozen=True)
+class RayJobHandle:
+    """One RayJob. Its Ray cluster's name is in its status, and another one in each attempt."""
+
+    namespace: str
+    name: str
+    ft: bool
+    ledger: str  # the ledger file, as the pods see it
+
+    def get(self, cluster: Cluster) -> Object | None:
+        """The RayJob object."""
+        return cluster.get("rayjobs", self.namespace, self.name)
+
+    def cluster_handle(self, cluster: Cluster) -> RayClusterHandle | None:
+        """The Ray cluster of the attempt that the status names; None before there is one."""
+        found = self.get(cluster)
+        name = found.get("status", {}).get("rayClusterName") if found else None
+        return RayClusterHandle(self.namespace, name, self.ft, workers=1) if name else None
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether the pod's Ready condition is true."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+
+
+def ensure_namespace(cluster: Cluster, name: str, labels: Mapping[str, str] | None = None) -> None:
+    """Creates a namespace of ours with what the manifests refer to."""
+    metadata = {"name": name, "labels": {**OWNED, **(labels or {})}}
+    cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, workloads.configmap(name)])
+    redis.copy_secret(cluster, name)
+
+
+def create_ray_cluster(
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    *,
+    ft: bool,
+    image: str,
+    ray_version: str,
+    redis_address: str = redis.SENTINEL_ADDRESS,
+    workers: int = 2,
+    head_env: Mapping[str, str] | None = None,
+    worker_env: Mapping[str, str] | None = None,
+    arm: str = "",
+) -> RayClusterHandle:
+    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it."""
+    document = _document(
+        "raycluster.yaml",
+        {
+            "NAMESPACE": namespace,
+            "NAME": name,
+            "IMAGE": image,
+            "RAY_VERSION": ray_version,
+            "WORKERS": workers,
+            "REDIS_ADDRESS": redis_address,
+        },
+    )
+    _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    cluster.create("rayclusters", namespace, document)
+    return RayClusterHandle(namespace, name, ft, workers, arm)
+
+
+def create_rayjob(
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    *,
+    ft: bool,
+    image: str,
+    ray_version: str,
+    entrypoint: str,
+    ledger: str,
+    redis_address: str = redis.SENTINEL_ADDRESS,
+    spec: Mapping[str, object] | None = None,
+) -> RayJobHandle:
+    """Creates a RayJob in a namespace of ours. ``spec`` replaces fields of its spec, such as ``backoffLimit``."""
+    document = _document(
+        "rayjob.yaml",
+        {
+            "NAMESPACE": namespace,
+            "NAME": name,
+            "IMAGE": image,
+            "RAY_VERSION": ray_version,
+            "ENTRYPOINT": entrypoint,
+            "LEDGER": ledger,
+            "REDIS_ADDRESS": redis_address,
+        },
+    )
+    _shape(document["spec"]["rayClusterSpec"], ft=ft, head_env={}, worker_env={})
+    document["spec"].update(spec or {})
+    cluster.create("rayjobs", namespace, document)
+    return RayJobHandle(namespace, name, ft, ledger)
+
+
+def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[str]:
+    """Deletes a namespace of ours within ``seconds``; what stays is returned by name, with the finalizers that hold it.
+
+    Ray's own objects go first: their clean-up needs a Job, and none can be created in a namespace that is being deleted.
+    Nothing is forced. Raises `StackError` when the namespace isn't ours.
+    """
+    namespace = cluster.get("namespaces", None, name)
+    if namespace is None:
+        return []
+    if namespace["metadata"].get("labels", {}).get("kuberay-chaos/owned") != "true":
+        raise StackError(f"namespace {name} is not ours and is not deleted")
+
+    def rest() -> list[str]:
+        found = [(kind, item["metadata"]) for kind in ("rayjobs", "rayclusters") for item in cluster.list(kind, name)]
+        return [f"{kind}/{m['name']} (held by {', '.join(m.get('finalizers', [])) or 'nothing'})" for kind, m in found]
+
+    for kind in ("rayjobs", "rayclusters"):
+        for item in cluster.list(kind, name):
+            cluster.delete(kind, name, item["metadata"]["name"], uid=item["metadata"]["uid"])
+    try:
+        until(lambda: not rest(), what=f"the end of Ray's objects in {name}", deadline=seconds / 2)
+    except NotReached:
+        return rest()
+    cluster.delete("namespaces", None, name, uid=namespace["metadata"]["uid"])
+    try:
+        until(lambda: cluster.get("namespaces", None, name) is None, what=f"the end of {name}", deadline=seconds / 2)
+    except NotReached:
+        return [f"namespaces/{name}"]
+    return []
+
+
+def _document(manifest: str, values: Mapping[str, str | int]) -> Object:
+    """The one document of a manifest."""
+    [document] = render(paths.manifests() / manifest, values)
+    return document
+
+
+def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: Mapping[str, str]) -> None:
+    """Makes a RayCluster's spec what was asked for."""
+    if not ft:
+        del spec["gcsFaultToleranceOptions"]
+    _add_env(spec["headGroupSpec"], head_env)
+    for group in spec["workerGroupSpecs"]:
+        _add_env(group, worker_env)
+
+
+def _add_env(group: Object, env: Mapping[str, str]) -> None:
+    container = group["template"]["spec"]["containers"][0]
+    container["env"] += [{"name": key, "value": value} for key, value in env.items()]

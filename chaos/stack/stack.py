@@ -1,0 +1,255 @@
+"""The stack as a whole: each layer ensured in turn, the parts that don't wait for each other side by side.
+
+::
+
+    engine ─▶ images ─▶ kind ─▶ seal ─┬▶ CNI, storage, names ─┐
+                                      ├▶ KubeRay              ├─▶ ready ─▶ proof of the seal ─▶ record
+                                      └▶ Redis                ┘
+
+A stack that is up, healthy and of the same inputs is used again. One that isn't is reported, and replaced on request.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaos.console import Console, Step
+from chaos.errors import BusyError, StackError
+from chaos.faults.undo import UndoLog, heal
+from chaos.paths import stack_dir, state_dir
+from chaos.process import Executed
+from chaos.settings import Settings
+from chaos.stack import engine as docker_engine
+from chaos.stack import kuberay, network, redis
+from chaos.stack.cluster import Cluster, RunOnNode
+from chaos.stack.components import apply_network_and_storage, wait_for_nodes
+from chaos.stack.engine import STACK_LABEL, Engine
+from chaos.stack.images import catalogue
+from chaos.stack.images.bake import bake, load_into
+from chaos.stack.images.choose import choose
+from chaos.stack.images.source import ImageSource, Provided
+from chaos.stack.kind import Kind, StackFolder
+from chaos.stack.record import StackRecord
+
+
+def lock_path(name: str) -> Path:
+    """The lock that one run at a time holds; outside the stack's folder, which `down` removes."""
+    return state_dir() / "locks" / f"{name}.lock"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack that is up."""
+
+    settings: Settings
+    engine: Engine
+    kind: Kind
+    cluster: Cluster
+    source: ImageSource
+    provided: Provided
+    record: StackRecord
+
+    @property
+    def folder(self) -> StackFolder:
+        return self.kind.folder
+
+    @property
+    def undo_log(self) -> UndoLog:
+        return UndoLog(self.folder.root / "undo.jsonl")
+
+    def use_operator(self, version: str, console: Console) -> None:
+        """Put another operator version into this cluster, its CRDs first."""
+        name, reference, config = self.source.operator(version, console)
+        with console.step(f"KubeRay {version} in the running cluster", expect=40) as step:
+            for node in self.kind.nodes():
+                step.say(f"image into {node}")
+                load_into(self.engine, node, {name: reference})
+            kuberay.ensure(self.cluster, config, name, version)
+
+
+def up(settings: Settings, console: Console) -> Stack:
+    """Stand the stack up, or find it up. The caller holds the stack's lock."""
+    engine = docker_engine.ensure(console)
+    source = choose(settings, engine, console)
+    provided = source.provide(console)
+    node_image = bake(engine, provided, console)
+    kind = Kind(settings.name, engine, provided.kind, provided.kubectl)
+    record = _record(settings, engine, source, provided, node_image)
+    running = _find_running(kind, record, settings, console)
+    if running is not None:
+        _heal(running, UndoLog(kind.folder.root / "undo.jsonl"), console)
+        _require_sealed(engine, running, kind, node_image, settings, console)
+        return Stack(settings, engine, kind, running, source, provided, record)
+    kind.create(node_image, console, kubernetes=settings.versions.kubernetes)
+    cluster = _cluster(kind, engine)
+    if not settings.open_egress:
+        network.seal(engine, kind.nodes())
+    with console.step("Network, storage, KubeRay and Redis", expect=45) as step:
+        _all_of(
+            lambda: apply_network_and_storage(cluster, sealed=not settings.open_egress),
+            lambda: kuberay.ensure(
+                cluster, provided.kuberay_config, catalogue.stack_operator_image(settings), settings.versions.kuberay
+            ),
+            lambda: redis.ensure(cluster, catalogue.REDIS_IMAGE),
+            lambda: _report_nodes(cluster, step, count=settings.workers + 1),
+        )
+    _require_sealed(engine, cluster, kind, node_image, settings, console)
+    record.save(_record_path(kind))
+    return Stack(settings, engine, kind, cluster, source, provided, record)
+
+
+def down(settings: Settings, console: Console) -> None:
+    """Remove the stack with all that it left in Docker, and the engine if we started it."""
+    answer = docker_engine.reachable()
+    if answer.ok:
+        engine = Engine()
+        with console.step(f"Removing the stack {settings.name}", expect=10):
+            _remove(settings.name, engine)
+        if not _our_stacks(engine):
+            docker_engine.stop(console)
+    shutil.rmtree(stack_dir(settings.name), ignore_errors=True)
+
+
+def _our_stacks(engine: Engine) -> list[str]:
+    listed = engine.docker("network", "ls", "--filter", f"label={STACK_LABEL}", "--format", "{{.Name}}")
+    return listed.text.split()
+
+
+def _remove(name: str, engine: Engine) -> None:
+    unused = Path("/nonexistent")
+    Kind(name, engine, unused, unused).delete()
+
+
+def _all_of(*jobs: Callable[[], object]) -> None:
+    """Run the jobs side by side; when one fails, its error is raised once the others have ended."""
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+
+
+def _report_nodes(cluster: Cluster, step: Step, *, count: int) -> None:
+    step.waiting("all nodes Ready and CoreDNS", deadline=120)
+    wait_for_nodes(cluster, count=count, deadline=120)
+
+
+def _cluster(kind: Kind, engine: Engine) -> Cluster:
+    return Cluster(kind.name, kind.folder.kubeconfig, kind.cluster.kubectl_path, _on_node(engine))
+
+
+def _on_node(engine: Engine) -> RunOnNode:
+    def run(node: str, argv: list[str], stdin: bytes | None, timeout: float) -> Executed:
+        return engine.exec(node, argv, stdin=stdin, timeout=timeout)
+
+    return run
+
+
+def _record(
+    settings: Settings, engine: Engine, source: ImageSource, provided: Provided, node_image: str
+) -> StackRecord:
+    versions = {**settings.versions.as_json(), "redis": catalogue.REDIS}
+    return StackRecord(
+        fingerprint=settings.fingerprint(),
+        node_image=node_image,
+        source=source.name,
+        versions=versions,
+        sealed=not settings.open_egress,
+        images={
+            name: engine.image_id(reference)
+            for name, reference in {**provided.control_plane, **provided.images}.items()
+        },
+        provenance=provided.provenance,
+    )
+
+
+def _record_path(kind: Kind) -> Path:
+    return kind.folder.root / "stack.json"
+
+
+def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: Console) -> Cluster | None:
+    """The cluster if it can be used again; None when there is none. One that can't is removed only on request."""
+    if not kind.nodes():
+        return None
+    if not kind.owned():
+        raise BusyError(
+            f"a kind cluster named {kind.name} exists and isn't ours",
+            fix=f"choose another name with --name, or delete it: kind delete cluster --name {kind.name}",
+        )
+    why = _unusable(kind, wanted)
+    if why is None:
+        console.info(f"using the stack {kind.name} that is up")
+        return _cluster(kind, kind.engine)
+    if not settings.recreate:
+        raise StackError(
+            f"the stack {kind.name} can't be used again: {why}", fix="replace it with --recreate, or `make down` first"
+        )
+    with console.step(f"Removing the old stack ({why})", expect=10):
+        kind.delete()
+        kind.folder.create()
+    return None
+
+
+def _unusable(kind: Kind, wanted: StackRecord) -> str | None:
+    """Why the cluster can't be used again, or None when it can."""
+    found = StackRecord.load(_record_path(kind))
+    if found is None:
+        return "it was not completed"
+    if replace(found, provenance={}) != replace(wanted, provenance={}):
+        return "it was made from other inputs"
+    if set(kind.running_nodes()) != set(kind.nodes()):
+        return "not all of its nodes run"
+    cluster = _cluster(kind, kind.engine)
+    try:
+        wait_for_nodes(cluster, count=len(kind.nodes()), deadline=20)
+        kuberay.require_available(cluster)
+        redis.assert_agreed(cluster)
+    except Exception as unhealthy:  # whatever it is, the stack isn't one to trust
+        return f"it is not healthy: {unhealthy.args[0] if unhealthy.args else unhealthy}"
+    return None
+
+
+def _heal(cluster: Cluster, log: UndoLog, console: Console) -> None:
+    healed, failed = heal(cluster, log)
+    for sentence in healed:
+        console.info(f"healed what a run left behind: {sentence}")
+    if failed:
+        raise StackError("; ".join(failed), fix="replace the stack with --recreate")
+
+
+def _require_sealed(
+    engine: Engine, cluster: Cluster, kind: Kind, node_image: str, settings: Settings, console: Console
+) -> None:
+    if settings.open_egress:
+        return
+    with console.step("Proving that nothing leaves the stack's network", expect=8):
+        network.prove_sealed(
+            engine, cluster, network=kind.network, nodes=kind.nodes(), image=node_image, pod=redis.PROBE_POD
+        )
+
+
+def heal_running(settings: Settings) -> list[str]:
+    """Undo what dead runs left in the stack of this name; what was undone, a sentence each."""
+    folder = StackFolder(stack_dir(settings.name))
+    log = UndoLog(folder.root / "undo.jsonl")
+    if not log.pending():
+        return []
+    engine = Engine()
+    if not folder.kubeconfig.exists():
+        raise StackError(f"there is no stack {settings.name} to heal", fix="its undo log goes with it: `make down`")
+    cluster = Cluster(settings.name, folder.kubeconfig, run_on_node=_on_node(engine))
+    healed, failed = heal(cluster, log)
+    if failed:
+        raise StackError("; ".join(failed), fix="replace the stack with --recreate")
+    return healed
+
+
+def farewell(stack: Stack) -> str:
+    """What is left running, and how to remove it."""
+    engine = ", and the Docker engine that was started for it" if docker_engine.started_by_us() else ""
+    return (
+        f"the stack {stack.kind.name} is up (kubeconfig: {stack.folder.kubeconfig}); "
+        f"`make down` removes it{engine}"
+    )

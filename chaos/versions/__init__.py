@@ -1,0 +1,1 @@
+"""The expectation tables: what a version is known to do about a claim."""

@@ -1,0 +1,67 @@
+"""The entrypoint of RayJobs: writes each of its executions into the execution ledger, outside of all it depends on.
+
+The ledger is the file ``$CHAOS_LEDGER``. An execution appends a ``start`` line before it touches Ray and an ``end`` line when
+its work is done; each is one write and is on disk before the execution goes on::
+
+    {"event", "execution", "submission_id", "attempt", "pid", "time"}
+
+``execution`` is random and the same in both lines. ``attempt`` is the name of the Ray cluster, one an attempt in KubeRay.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+
+EXECUTION = secrets.token_hex(8)
+
+
+def record(event: str) -> None:
+    """Appends one line and waits until it is on disk."""
+    path = Path(os.environ["CHAOS_LEDGER"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Ray tells a job's entrypoint about the job in this variable.
+    job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}"))
+    line = {
+        "event": event,
+        "execution": EXECUTION,
+        "submission_id": job.get("metadata", {}).get("job_submission_id"),
+        "attempt": os.environ.get("RAY_CLUSTER_NAME"),
+        "pid": os.getpid(),
+        "time": time.time(),
+    }
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def work(seconds: float) -> float:
+    """What the job does, on a worker."""
+    time.sleep(seconds)
+    return seconds
+
+
+def main() -> None:
+    """Records, works, records, and exits as asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1, help="how long the work takes")
+    parser.add_argument("--exit-code", type=int, default=0, help="what to exit with when the work is done")
+    args = parser.parse_args()
+    record("start")
+
+    import ray  # noqa: PLC0415 - takes a second, which must not be between the start and its record
+
+    ray.init(address="auto")
+    ray.get(ray.remote(work).options(num_cpus=0.1).remote(args.seconds))
+    record("end")
+    sys.exit(args.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Runs the scripts of ``inpod/`` in a Ray cluster's head pod and reads their answers.
+
+A probe's failure is an answer: what can't be reached is reported, not raised. Starting a workload, on the other hand,
+is part of an experiment's set-up and raises when it fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+from chaos.errors import NoSteadyState
+from chaos.process import Executed
+from chaos.stack.cluster import Cluster, Object
+from chaos.stack.ray import RayClusterHandle
+from chaos.workloads import MOUNT
+
+HEAD_CONTAINER = "ray-head"
+# What exec itself takes, beyond what a script allows itself.
+_EXEC_SECONDS = 5.0
+
+Answer = dict[str, Any]
+
+
+def functional(
+    cluster: Cluster, handle: RayClusterHandle, *, actors: Sequence[str] = ("counter",), seconds: float = 15.0
+) -> Answer:
+    """Whether the cluster works; the answer of ``inpod/functional.py``, with ``ok`` and ``error`` in any case.
+
+    Every call counts one up in each of the named actors.
+    """
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        return {"ok": False, "error": "there is no head pod"}
+    named = [argument for actor in actors for argument in ("--actor", actor)]
+    executed = _run(cluster, pod, "functional.py", [*named, f"--seconds={seconds:g}"], seconds)
+    answer = _last_line(executed)
+    if answer is None:
+        return {"ok": False, "error": _complaint(executed)}
+    return answer
+
+
+def start_counter(
+    cluster: Cluster,
+    handle: RayClusterHandle,
+    *,
+    name: str = "counter",
+    at: Object | None = None,
+    max_restarts: int = -1,
+    seconds: float = 30.0,
+) -> Answer:
+    """Starts a detached counter actor, on the given pod's Ray node or anywhere that takes work; its first answer.
+
+    ``max_restarts`` is Ray's: -1 for ever, 0 never. Raises `NoSteadyState`.
+    """
+    arguments = [f"--name={name}", f"--max-restarts={max_restarts}", f"--seconds={seconds:g}"]
+    if at is not None:
+        arguments.append(f"--at={at['status']['podIP']}")
+        if at["metadata"]["labels"]["ray.io/node-type"] == "head":
+            arguments.append("--num-cpus=0")
+    executed = _run(cluster, _head(cluster, handle), "start_counter.py", arguments, seconds)
+    answer = _last_line(executed)
+    if answer is None or not executed.ok:
+        raise NoSteadyState(f"the actor {name} could not be started: {_complaint(executed)}")
+    return answer
+
+
+def submit_driver(
+    cluster: Cluster, handle: RayClusterHandle, *, submission_id: str, name: str = "owned", seconds: float = 30.0
+) -> None:
+    """Submits ``inpod/driver.py`` as a Ray job, which runs on the head. Returns when Ray took the job.
+
+    Raises `NoSteadyState`.
+    """
+    argv = ["ray", "job", "submit", "--address=http://127.0.0.1:8265", f"--submission-id={submission_id}", "--no-wait"]
+    argv += ["--", "python", f"{MOUNT}/driver.py", f"--name={name}"]
+    pod = _head(cluster, handle)["metadata"]
+    executed = cluster.exec(pod["namespace"], pod["name"], argv, container=HEAD_CONTAINER, timeout=seconds)
+    if not executed.ok:
+        raise NoSteadyState(f"Ray did not take the job {submission_id}: {_complaint(executed)}")
+
+
+def held_connection_command(cluster: Cluster, pod: Object, host: str, port: int, *, seconds: float) -> list[str]:
+    """The local command line that holds a connection from a head pod to a Redis server and prints JSON lines."""
+    argv = ["python", f"{MOUNT}/held_connection.py", host, str(port), f"--seconds={seconds:g}"]
+    where = pod["metadata"]
+    return cluster.exec_command(where["namespace"], where["name"], argv, container=HEAD_CONTAINER)
+
+
+def _head(cluster: Cluster, handle: RayClusterHandle) -> Object:
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        raise NoSteadyState(f"{handle.namespace}/{handle.name} has no head pod")
+    return pod
+
+
+def _run(cluster: Cluster, pod: Object, script: str, arguments: Sequence[str], seconds: float) -> Executed:
+    """Runs a script that ends by itself within ``seconds``."""
+    where = pod["metadata"]
+    argv = ["python", f"{MOUNT}/{script}", *arguments]
+    timeout = seconds + _EXEC_SECONDS
+    return cluster.exec(where["namespace"], where["name"], argv, container=HEAD_CONTAINER, timeout=timeout)
+
+
+def _last_line(executed: Executed) -> Answer | None:
+    """The last line of output as JSON; None when it isn't a JSON object."""
+    lines = executed.stdout.splitlines()
+    try:
+        answer = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    return cast(Answer, answer) if isinstance(answer, dict) else None
+
+
+def _complaint(executed: Executed) -> str:
+    said = executed.stderr.decode(errors="replace").strip().splitlines()
+    ended = "no end was seen" if executed.code is None else f"exit code {executed.code}"
+    return f"{ended}: {said[-1][:300]}" if said else ended

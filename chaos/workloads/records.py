@@ -1,0 +1,56 @@
+"""Ray's own records of jobs, asked through Ray's own client over a forwarded port."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.job_submission import JobSubmissionClient
+
+from chaos.errors import StackError
+from chaos.stack.cluster import Cluster
+from chaos.stack.forward import forwarded
+from chaos.stack.ray import RayClusterHandle
+from chaos.workloads.probes import HEAD_CONTAINER
+
+_DASHBOARD = 8265
+ABSENT = "ABSENT"
+
+
+def job_record(cluster: Cluster, handle: RayClusterHandle, submission_id: str) -> dict[str, Any]:
+    """``{"ok", "status", "message", "driver_pid"}`` of one submission; the status is ABSENT when Ray has no record."""
+    head = _head(cluster, handle)
+    with forwarded(cluster, handle.namespace, head, _DASHBOARD) as port:
+        found = [d for d in _jobs(port) if d.submission_id == submission_id]
+    status, message = (str(found[0].status.value), found[0].message) if found else (ABSENT, None)
+    return {"ok": True, "status": status, "message": message, "driver_pid": _driver(cluster, handle, head, submission_id)}
+
+
+def submission_ids(cluster: Cluster, handle: RayClusterHandle) -> list[str]:
+    """All submission IDs that Ray has a record of, sorted."""
+    with forwarded(cluster, handle.namespace, _head(cluster, handle), _DASHBOARD) as port:
+        return sorted(details.submission_id for details in _jobs(port) if details.submission_id)
+
+
+def _jobs(port: int) -> list[Any]:
+    try:
+        jobs: list[Any] = JobSubmissionClient(f"http://127.0.0.1:{port}").list_jobs()
+    except (RuntimeError, ConnectionError) as problem:
+        raise StackError(f"Ray's job API does not answer: {problem}") from problem
+    return jobs
+
+
+def _head(cluster: Cluster, handle: RayClusterHandle) -> str:
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        raise StackError(f"{handle.namespace}/{handle.name} has no head pod")
+    return str(pod["metadata"]["name"])
+
+
+def _driver(cluster: Cluster, handle: RayClusterHandle, head: str, submission_id: str) -> int | None:
+    """The driver's process in the head's container, found by the name of the actor that it was told to own."""
+    listed = cluster.exec(
+        handle.namespace, head, ["pgrep", "--full", "--oldest", f"^python /chaos/driver.py .*{submission_id}"],
+        container=HEAD_CONTAINER, timeout=10,
+    )  # fmt: skip
+    words = listed.stdout.split()
+    return int(words[0]) if words else None

@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from chaos.reports import html, junit, summary, write_all
+from chaos.reports.ranking import Standing, counts, headline, worst_first
+from chaos.reports.timeline import timeline
+from chaos.verdict import Judgement, Outcome, Role, Verdict
+
+
+def verdict(outcome="holds", judgement="", **more):
+    given = {"claim": "FT-2", "experiment": "test_it", "arm": "delete", "reason": "seen"} | more
+    return Verdict(verdict=Outcome(outcome), judgement=Judgement(judgement), **given)
+
+
+NEW = verdict("broken", "new finding", reason="w1 lost")
+KNOWN = verdict("broken", "known defect", reference="ray-project/kuberay#1")
+UNKNOWN = verdict("unknown")
+HOLDS = verdict("holds", "as documented")
+NOT_APPLICABLE = verdict("unknown", "not applicable")
+ALL = [HOLDS, NOT_APPLICABLE, UNKNOWN, KNOWN, NEW]
+
+
+def test_the_worst_is_first_and_all_are_counted():
+    assert worst_first(ALL) == [NEW, KNOWN, UNKNOWN, HOLDS, NOT_APPLICABLE]
+    assert list(counts(ALL).values()) == [1, 1, 1, 1, 1]
+    control = replace(HOLDS, role=Role.CONTROL)
+    assert worst_first([control, HOLDS]) == [HOLDS, control]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        (ALL, "Broken, new finding: FT-2 in test_it (delete): w1 lost."),
+        ([HOLDS, NOT_APPLICABLE], "Every claim that was tested holds."),
+        ([NOT_APPLICABLE], "No claim that was asked for is offered by these versions."),
+        ([], "No verdict: nothing was shown."),
+    ],
+)
+def test_the_headline(verdicts, sentence):
+    assert headline(verdicts) == sentence
+    assert headline(verdicts, interrupted=True) == f"Interrupted. {sentence}"
+
+
+def test_all_is_written_and_verdicts_come_back(tmp_path, realistic, run):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "head #1.log").write_text("x")
+    write_all(tmp_path, realistic.history, realistic.verdicts, run)
+    stored = json.loads((tmp_path / "verdicts.json").read_text())
+    assert [(v["claim"], v["verdict"]) for v in stored] == [(v.claim, v.verdict) for v in realistic.verdicts]
+    assert len(stored) == 6
+    page = (tmp_path / "report.html").read_text()
+    assert 'href="./logs/head%20%231.log"' in page
+    assert 'href="./verdicts.json"' in page
+
+
+def test_reports_can_be_made_again(tmp_path, realistic, run):
+    write_all(tmp_path, realistic.history, realistic.verdicts, run)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_all(tmp_path, realistic.history, realistic.verdicts, run)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
+
+
+# --- JUnit -----------------------------------------------------------------------------------------------------------
+
+
+def test_junit_has_a_suite_an_experiment_and_a_case_a_verdict(realistic):
+    root = ET.fromstring(junit.render(realistic.verdicts))
+    suites = {suite.get("name"): [case.get("name") for case in suite] for suite in root}
+    assert suites["test_head_loss_without_ft"] == [
+        "FT-1 [delete]",
+        "FT-1 [with fault tolerance] (control)",
+        "FT-2 [delete]",
+    ]
+
+
+def test_junit_outcomes():
+    root = ET.fromstring(junit.render(ALL))
+    kinds = [[(child.tag, child.get("type")) for child in case] for case in root.iter("testcase")]
+    assert kinds == [
+        [("system-out", None)],
+        [("skipped", None)],
+        [("error", "unknown")],
+        [("failure", "known defect")],
+        [("failure", "new finding")],
+    ]
+    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "2", "1", "1"]
+
+
+def test_junit_survives_what_logs_hold():
+    nasty = replace(NEW, reason='\x1b[31m\x00 ]]> <b> & "\ud800')
+    (case,) = ET.fromstring(junit.render([nasty])).iter("testcase")
+    assert case[0].get("message") == '\ufffd[31m\ufffd ]]> <b> & "\ufffd'
+
+
+# --- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_leads_with_the_worst(realistic, run):
+    text = summary.render(realistic.verdicts, run)
+    lines = text.splitlines()
+    assert lines[0].startswith("## Broken, new finding: OP-2 in test")
+    assert "kuberay 1.6.2" in text
+    assert f"    {run['command']}" in lines
+    assert lines.index(next(line for line in lines if "OP-2" in line and line.startswith("|"))) == 8
+
+
+def test_the_summarys_cells_stay_cells():
+    text = summary.render([replace(NEW, reason="a | b\n<img src=x> `c`")], {})
+    (row,) = [line for line in text.splitlines() if line.startswith("| broken")]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 6
+    assert "<img" not in text
+
+
+# --- timeline --------------------------------------------------------------------------------------------------------
+
+
+def lanes(view):
+    return {(lane.label, lane.detail): lane for lane in timeline(view).lanes}
+
+
+def test_a_replaced_head_stays_in_its_lane_with_a_tick(realistic):
+    head = lanes(realistic.history.experiment("test_head_deletion"))["head", "h2"]
+    assert [box.kind for box in head.boxes] == ["ready", "terminating", "pending", "not-ready", "ready"]
+    assert [tick.kind for tick in head.ticks] == ["uid"]
+    assert "uid-h2" in head.ticks[0].title
+
+
+def test_a_restart_in_place_is_a_tick_with_its_exit_code(realistic):
+    worker = lanes(realistic.history.experiment("test_head_loss_without_ft"))["worker", "w1"]
+    assert [box.kind for box in worker.boxes] == ["ready", "not-ready", "down", "not-ready", "ready"]
+    assert [tick.kind for tick in worker.ticks] == ["restart"]
+    assert "exit code 1" in worker.ticks[0].title
+
+
+def test_the_outage_is_what_a_client_saw(realistic):
+    probes = lanes(realistic.history.experiment("test_head_deletion"))["probe functional", "c1"]
+    assert [box.text for box in probes.outages] == ["19.2 s"]  # 18.0, the last success, to 37.2
+
+
+def test_other_experiments_pods_are_not_drawn(realistic):
+    found = lanes(realistic.history.experiment("test_operator_kill"))
+    assert [label for label, _ in found] == ["RayJob", "operator", "submitter"]
+
+
+def test_a_fault_reaches_from_apply_to_undone(realistic):
+    drawn = timeline(realistic.history.experiment("test_head_loss_without_ft"))
+    kill, hole = drawn.faults
+    assert (kill.text, hole.text) == ("delete-pod", "black-hole")
+    scale = 1000 / (130 - 5)  # the picture begins 15 s before the fault, at 5 s
+    assert hole.x == pytest.approx((90 - 5) * scale, abs=0.1)
+    assert hole.width == pytest.approx(15 * scale, abs=0.2)
+
+
+def test_what_is_over_the_limit_is_dropped_and_counted(realistic):
+    view = realistic.history.experiment("test_head_deletion")
+    whole = timeline(view)
+    part = timeline(view, limit=5)
+    assert whole.dropped == 0
+    assert (part.size(), part.dropped) == (5, whole.size() - 5)
+
+
+# --- HTML ------------------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What the tests look for in a page: tags, attributes and whether the tags nest."""
+
+    VOID = frozenset({"meta", "br", "link", "img"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.ids, self.links, self.open, self.urls = [], [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        if "id" in given:
+            self.ids.append(given["id"])
+        if tag == "a":
+            self.links.append(given["href"])
+        self.urls += [value for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action", "data")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(realistic, run):
+    return html.render(realistic.history, realistic.verdicts, run, files=["history.jsonl"])
+
+
+def test_the_page_is_small_self_contained_and_well_nested(page):
+    assert len(page.encode()) < html.MAX_BYTES
+    assert "://" not in page
+    found = Page(page)
+    assert found.open == []
+    assert all(url.startswith(("#", "./")) for url in found.urls)
+    assert "default-src 'none'" in page
+
+
+def test_every_link_within_the_page_has_its_target(page):
+    found = Page(page)
+    assert len(set(found.ids)) == len(found.ids)
+    inner = {link[1:] for link in found.links if link.startswith("#")}
+    assert inner <= set(found.ids)
+    assert sum("-e" in link for link in inner) > 10
+
+
+def test_failures_are_open_and_passes_closed(page):
+    cells = re.findall(r'<tr class="([\w-]+)">.*?<details( open)?>', page, re.DOTALL)
+    assert ("broken-new-finding", " open") in cells
+    assert ("holds", "") in cells
+    assert all((opened == "") == (place in ("holds", "not-applicable")) for place, opened in cells)
+
+
+def test_the_banner_says_what_was_run(page, run):
+    top = page[page.index("<header>") : page.index("</header>")]
+    for text in ("OP-2 in test_operator_kill", "kuberay 1.6.2", "20270115", run["command"], "2027-01-15 08:00:00 UTC"):
+        assert text in top
+
+
+@pytest.mark.parametrize("nasty", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</title><b>"])
+def test_nothing_from_a_history_becomes_markup(story, run, nasty):
+    story.head_loss()
+    for entry in story.entries:
+        for key in ("name", "fault", "error"):
+            if entry.get(key):
+                entry[key] += nasty
+    story.rayjob(8, nasty)
+    bad = [replace(NEW, reason=nasty, arm=nasty, claim=nasty, reference=nasty)]
+    clean = html.render(story.all(), [NEW], run)
+    dirty = html.render(story.all(), bad, {**run, "command": nasty, "versions": {nasty: nasty}}, files=[nasty])
+    assert nasty not in dirty
+    assert Page(dirty).tags.count("script") == Page(clean).tags.count("script") == 1
+    assert Page(dirty).tags.count("img") == 0
+
+
+def test_a_huge_history_is_cut_and_says_so(story, run):
+    story.head_loss()
+    for number in range(3000):
+        story.pod(50 + number / 40, f"w{number}-{'x' * 60}", f"uid-{number}", "worker", "ADDED")
+    page = html.render(story.all(), [NEW], run)
+    assert len(page.encode()) < html.MAX_BYTES
+    assert "elements were left out" in page
+
+
+def test_an_empty_run_has_a_page_too(run):
+    from chaos.history.reader import History
+
+    assert "No verdict" in html.render(History([]), [], run)
+
+
+def test_standings_are_covered():
+    assert {v: None for v in counts(ALL)} == dict.fromkeys(Standing)

@@ -1,0 +1,271 @@
+"""The scripts that run inside Ray pods, run here against a Ray of their own on this machine."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos import workloads
+from chaos.process import Executed
+from chaos.stack.ray import RayClusterHandle
+from chaos.workloads import probes
+
+INPOD = Path(workloads.__file__).parent / "inpod"
+
+# Starts Ray, says where, and stays until its input closes.
+SERVE_RAY = """
+import sys, ray
+context = ray.init(num_cpus=2, include_dashboard=False, _temp_dir=sys.argv[1], log_to_driver=False,
+                   object_store_memory=80 * 1024 * 1024)
+print(context.address_info["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+
+
+def script(name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(INPOD / name), *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def answer(finished: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert finished.stdout, finished.stderr
+    return dict(json.loads(finished.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def ray_address() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="ray-")  # short: Ray's sockets are below it
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVE_RAY, folder],
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as served:
+        assert served.stdin is not None
+        assert served.stdout is not None
+        address = served.stdout.readline().strip()
+        assert address
+        yield address
+        served.stdin.close()
+        served.wait(30)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_counter_goes_on_and_the_cluster_works(ray_address: str) -> None:
+    started = answer(script("start_counter.py", RAY_ADDRESS=ray_address))
+    assert started["count"] == 1
+    probed = script(
+        "functional.py", "--actor", "counter", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address
+    )
+    report = answer(probed)
+    assert probed.returncode == 0, report
+    assert report["ok"]
+    assert report["error"] is None
+    assert report["actors"]["counter"] == {**started, "count": 2}
+    [node] = report["nodes"]
+    assert node["head"]
+    assert report["task"]["node"] == node["id"]
+    assert report["took"].keys() == {"connect", "kv", "task", "nodes", "actor:counter"}
+
+
+def test_a_missing_actor_is_not_functional_and_the_rest_is_still_told(ray_address: str) -> None:
+    probed = script(
+        "functional.py", "--actor", "nobody", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address
+    )
+    report = answer(probed)
+    assert probed.returncode == 1
+    assert not report["ok"]
+    assert "actor:nobody" in report["error"]
+    assert report["nodes"]
+
+
+def test_the_probe_ends_by_itself_when_nothing_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        probed = script("functional.py", "--seconds", "3", RAY_ADDRESS=f"127.0.0.1:{silent.getsockname()[1]}")
+    assert time.monotonic() - began < 10
+    assert probed.returncode == 1
+    assert "connect" in answer(probed)["error"]
+
+
+def test_the_ledger_has_one_start_and_one_end_for_each_execution(ray_address: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "run" / "job.jsonl"
+    environment = {
+        "RAY_ADDRESS": ray_address,
+        "CHAOS_LEDGER": str(ledger),
+        "RAY_CLUSTER_NAME": "cluster-a",
+        "RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps({"metadata": {"job_submission_id": "job-1"}}),
+    }
+    assert script("ledger_job.py", "--seconds", "0", **environment).returncode == 0
+    assert script("ledger_job.py", "--seconds", "0", "--exit-code", "3", **environment).returncode == 3
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["start", "end", "start", "end"]
+    assert len({line["execution"] for line in lines}) == 2
+    assert {(line["submission_id"], line["attempt"]) for line in lines} == {("job-1", "cluster-a")}
+
+
+def test_an_execution_without_ray_is_in_the_ledger(tmp_path: Path) -> None:
+    ledger = tmp_path / "job.jsonl"
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
+    with subprocess.Popen(
+        [sys.executable, str(INPOD / "ledger_job.py")],
+        env={**os.environ, "CHAOS_LEDGER": str(ledger), "RAY_ADDRESS": nowhere},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as job:
+        end = time.monotonic() + 30
+        while not (ledger.exists() and ledger.read_text().endswith("\n")) and time.monotonic() < end:
+            time.sleep(0.05)
+        job.kill()
+    [line] = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert line["event"] == "start"
+    assert line["submission_id"] is None
+
+
+class Redis(threading.Thread):
+    """Answers one client as a Redis that wants the password ``secret``, until it is told to stall or hang up."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        self.stalled = threading.Event()
+        self.hung_up = threading.Event()
+        self.go_on = threading.Event()
+
+    def run(self) -> None:
+        client, _ = self.server.accept()
+        with client, self.server:
+            known = False
+            while asked := client.recv(1024):
+                if b"AUTH" in asked:
+                    known = b"secret" in asked
+                    client.sendall(b"+OK\r\n" if known else b"-WRONGPASS no\r\n")
+                    continue
+                if self.hung_up.is_set():
+                    return
+                if self.stalled.is_set():
+                    self.go_on.wait(10)
+                    self.stalled.clear()
+                client.sendall(b"+PONG\r\n" if known else b"-NOAUTH who are you\r\n")
+
+
+@pytest.fixture
+def redis_server() -> Iterator[Redis]:
+    server = Redis()
+    server.start()
+    yield server
+    server.go_on.set()
+    server.join(10)
+
+
+def hold(redis: Redis, *, seconds: float, password: str = "secret") -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(INPOD / "held_connection.py"), "127.0.0.1", str(redis.port), f"--seconds={seconds}"],
+        env={**os.environ, "REDISCLI_AUTH": password},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def events(held: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
+    assert held.stdout is not None
+    for line in held.stdout:
+        yield json.loads(line)
+
+
+def test_a_stall_of_an_open_connection_is_seen_while_it_lasts_and_when_it_ends(redis_server: Redis) -> None:
+    with hold(redis_server, seconds=8) as held:
+        seen = events(held)
+        assert next(seen)["event"] == "connected"
+        next(e for e in seen if e["event"] == "second" and e["answers"] > 0)
+        redis_server.stalled.set()
+        next(e for e in seen if e["event"] == "second" and e["waiting"] > 1)
+        redis_server.go_on.set()
+        slow = next(e for e in seen if e["event"] == "slow")
+        assert slow["took"] > 1
+        assert list(seen)[-1]["event"] == "end"
+    assert held.returncode == 0
+
+
+def test_the_end_of_an_open_connection_is_seen(redis_server: Redis) -> None:
+    with hold(redis_server, seconds=30) as held:
+        seen = events(held)
+        assert next(seen)["event"] == "connected"
+        redis_server.hung_up.set()
+        assert list(seen)[-1]["event"] in ("closed", "error")
+    assert held.returncode == 1
+
+
+def test_a_wrong_password_is_not_a_held_connection(redis_server: Redis) -> None:
+    with hold(redis_server, seconds=30, password="guess") as held:
+        [refused] = events(held)
+    assert refused["event"] == "error"
+    assert held.returncode == 1
+
+
+def test_the_config_map_holds_the_scripts_as_they_are() -> None:
+    data = workloads.configmap("ns")["data"]
+    assert data.keys() == {path.name for path in INPOD.glob("*.py")}
+    for name, text in data.items():
+        assert text == (INPOD / name).read_text("utf-8")
+
+
+def test_scripts_import_nothing_but_ray_and_the_standard_library() -> None:
+    allowed = set(sys.stdlib_module_names) | {"ray"}
+    for path in INPOD.glob("*.py"):
+        imported = {
+            line.split()[1].split(".")[0]
+            for line in map(str.strip, path.read_text("utf-8").splitlines())
+            if line.startswith(("import ", "from "))
+        }
+        assert imported <= allowed, path.name
+
+
+class FakeCluster:
+    """A cluster of one head pod in which every command ends the same way."""
+
+    def __init__(self, executed: Executed, *, head: bool = True) -> None:
+        self.executed = executed
+        self.head = head
+
+    def list(self, resource: str, namespace: str, labels: str) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": "head", "namespace": namespace}}] if self.head and "=head" in labels else []
+
+    def exec(self, *_: object, **__: object) -> Executed:
+        return self.executed
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ok", "error"),
+    [
+        (FakeCluster(Executed(0, b'noise\n{"ok": true, "error": null}\n', b"")), True, None),
+        (FakeCluster(Executed(1, b'{"ok": false, "error": "kv: no answer"}\n', b"")), False, "kv: no answer"),
+        (FakeCluster(Executed(None, b"", b"pod died\n")), False, "no end was seen: pod died"),
+        (FakeCluster(Executed(137, b"", b"")), False, "exit code 137"),
+        (FakeCluster(Executed(0, b"", b""), head=False), False, "there is no head pod"),
+    ],
+)
+def test_the_functional_probe_always_answers(cluster: FakeCluster, ok: bool, error: str | None) -> None:
+    handle = RayClusterHandle("ns", "c", ft=True, workers=2)
+    report = probes.functional(cluster, handle)  # type: ignore[arg-type]
+    assert report["ok"] is ok
+    assert report["error"] == error
