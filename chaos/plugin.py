@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,17 +52,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(declaration): an experiment, with the claims that it shows")
-    try:
-        settings = Settings.from_args(config.option, prefix=_PREFIX)
-    except UsageError as wrong:
-        raise pytest.UsageError(str(wrong)) from wrong
-    config.stash[_SESSION] = _Session(settings)
+    config.stash[_SESSION] = _Session(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a higher level runs; what was left out is listed at the end."""
     session = config.stash[_SESSION]
-    wanted = _LEVELS.index(session.settings.level)
+    if not any(map(declaration, items)):
+        return
+    try:
+        wanted = _LEVELS.index(session.settings.level)
+    except UsageError as wrong:
+        pytest.exit(str(wrong), returncode=wrong.exit_code)
     for item in [item for item in items if (d := declaration(item)) and _LEVELS.index(d.level) > wanted]:
         items.remove(item)
         session.left_out.append(item)
@@ -78,13 +80,18 @@ def declaration(item: pytest.Item) -> Declaration | None:
 class _Session:
     """The one run of this pytest session, opened when something first asks for it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self.left_out: list[pytest.Item] = []
         self.run: Run | None = None
         self.failure: ChaosError | None = None
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
         self._closing = ExitStack()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Read when an experiment wants them: this plugin is loaded by every pytest, also where nobody wants results."""
+        return Settings.from_args(self._config.option, prefix=_PREFIX)
 
     def console(self) -> Console:
         from chaos.console import Console  # noqa: PLC0415  # rich is heavy, and this plugin is loaded by every pytest

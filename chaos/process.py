@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from chaos.errors import ChaosError, StackError
+from chaos.signals import shielded
 
 # After the kill, what the group had written is in the pipes already: this is for the kernel to hand it over.
 _DRAIN_SECONDS = 0.5
@@ -64,7 +65,7 @@ class Executed:
 def run(
     argv: Sequence[str | Path],
     *,
-    stdin: bytes | None = None,
+    stdin: bytes | IO[bytes] | None = None,
     timeout: float = 60,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
@@ -74,41 +75,32 @@ def run(
 ) -> Executed:
     """Run to the end, ``timeout`` seconds at most; ``env`` is added to this process's environment.
 
+    ``stdin`` is what the program reads: bytes, or a file or pipe that it takes over; nothing by default.
     With ``check``, raises ``error`` with the program's own words when it failed, could not be started or ran out of time.
     """
     words = [str(word) for word in argv]
     try:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-            cwd=cwd,
-            start_new_session=True,
-        )
-    except OSError as problem:
-        result = Executed(None, b"", f"{words[0]} can't be run: {problem}".encode())
-    else:
-        result = _communicate(process, stdin, timeout)
+        with _started(words, stdin=stdin, stderr=subprocess.PIPE, env=env, cwd=cwd) as process:
+            result = _communicate(process, stdin if isinstance(stdin, bytes) else None, timeout)
+    except _NotStartedError as problem:
+        result = Executed(None, b"", str(problem).encode())
     if check:
         result.require(_shown(words), error=error, fix=fix)
     return result
 
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes | None, timeout: float) -> Executed:
-    with _ended_with_us(process):
-        try:
-            stdout, stderr = process.communicate(stdin, timeout)
-        except subprocess.TimeoutExpired:
-            _kill_group(process)
-        else:
-            return Executed(process.returncode, stdout, stderr)
-        try:
-            stdout, stderr = process.communicate(timeout=_DRAIN_SECONDS)
-        except subprocess.TimeoutExpired as held:
-            stdout, stderr = held.output or b"", held.stderr or b""
-        return Executed(None, stdout, stderr + f"\nno end within {timeout:g} s".encode())
+    try:
+        stdout, stderr = process.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired:
+        _kill_group(process)
+    else:
+        return Executed(process.returncode, stdout, stderr)
+    try:
+        stdout, stderr = process.communicate(timeout=_DRAIN_SECONDS)
+    except subprocess.TimeoutExpired as held:
+        stdout, stderr = held.output or b"", held.stderr or b""
+    return Executed(None, stdout, stderr + f"\nno end within {timeout:g} s".encode())
 
 
 def run_logged(
@@ -132,19 +124,7 @@ def run_logged(
     tail: list[str] = []
     with log.open("ab") as sink:
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
-                start_new_session=True,
-            )
-        except OSError as problem:
-            raise error(f"{words[0]} can't be run: {problem}", fix=fix) from problem
-        try:
-            with _ended_with_us(process):
+            with _started(words, stdin=None, stderr=subprocess.STDOUT, env=env, cwd=cwd) as process:
                 assert process.stdout is not None
                 for raw in _lines(process.stdout, deadline):
                     sink.write(raw)
@@ -154,6 +134,8 @@ def run_logged(
                         on_line(line)
                 code = process.wait(max(0.0, deadline - time.monotonic()))
                 why = f"exit code {code}"
+        except _NotStartedError as problem:
+            raise error(str(problem), fix=fix) from problem
         except (TimeoutError, subprocess.TimeoutExpired):
             code, why = None, f"no end within {timeout:g} s"
     if code != 0:
@@ -180,20 +162,51 @@ def _lines(pipe: IO[bytes], deadline: float) -> Iterator[bytes]:
         raise TimeoutError
 
 
+class _NotStartedError(Exception):
+    """A program could not be started; the text says which and why."""
+
+
 @contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Whatever cuts the block short, the program is killed with its group; it is always reaped, and its pipes closed."""
+def _started(
+    words: list[str],
+    *,
+    stdin: bytes | IO[bytes] | None,
+    stderr: int,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The program, running. Whatever cuts the block short, it is killed with its group; it is always reaped."""
+    process: subprocess.Popen[bytes] | None = None
     try:
-        yield
+        with shielded():  # an interrupt while it is being started would leave it running, unknown to us
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL
+                    if stdin is None
+                    else subprocess.PIPE
+                    if isinstance(stdin, bytes)
+                    else stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    env={**os.environ, **(env or {})},
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+            except OSError as problem:
+                raise _NotStartedError(f"{words[0]} can't be run: {problem}") from problem
+        yield process
     except BaseException:
-        _kill_group(process)
+        if process is not None:
+            _kill_group(process)
         raise
     finally:
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError):  # what was not written to it has no reader any more
-                    pipe.close()
+        if process is not None:
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):  # what was not written to it has no reader any more
+                        pipe.close()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import sys
@@ -34,8 +35,7 @@ from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.images import catalogue
 from chaos.verdict import Verdict
-from chaos.versions.table import load_table
-
+from chaos.versions.table import Table
 
 
 class Run:
@@ -115,7 +115,7 @@ class Run:
         return found
 
     def _judge(self, history: History) -> list[Verdict]:
-        return judge(history, table=load_table(), versions=self.stack.record.versions)
+        return judge(history, table=Table.load(), versions=self.stack.record.versions)
 
     # --- results ----------------------------------------------------------------------------------------------------
 
@@ -150,6 +150,8 @@ class Run:
             "node_image": record.node_image,
             "sealed": record.sealed,
             "provenance": record.provenance,
+            # On Linux the unit is KiB.
+            "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec
 
 from chaos.errors import Unjudged, UsageError
@@ -30,14 +30,19 @@ _registry: dict[str, Callable[..., Finding]] = {}
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation as data: which check, with which parameters."""
+    """One expectation as data: which check, with which parameters, of what one injection led to or of the whole view."""
 
     name: str
     params: dict[str, Any] = field(default_factory=dict)
+    window: str = ""  # a group of faults; empty: the whole view
+
+    def during(self, group: str) -> Check:
+        """The same check of one injection's window (`History.window`), in an experiment that injects one after another."""
+        return replace(self, window=group)
 
     def as_json(self) -> dict[str, Any]:
-        """``{"check": name, "params": {…}}``, as the history's ``expect`` entries hold it."""
-        return {"check": self.name, "params": self.params}
+        """``{"check": name, "params": {…}, "window": group}``, as the history's ``expect`` entries hold it."""
+        return {"check": self.name, "params": self.params, "window": self.window}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Check:
@@ -48,7 +53,7 @@ class Check:
         """
         match data:
             case {"check": str(name), "params": dict(params)}:
-                return cls(name, params)
+                return cls(name, params, str(data.get("window", "")))
         raise UsageError(f"not a check: {data!r}", fix='expected {"check": NAME, "params": {…}}')
 
     def judge(self, history: History) -> Finding:
@@ -56,7 +61,8 @@ class Check:
         if self.name not in _registry:
             return Finding(Outcome.UNKNOWN, f"this release has no check named {self.name}")
         try:
-            return _registry[self.name](history, **self.params)
+            view = history.window(self.window) if self.window else history
+            return _registry[self.name](view, **self.params)
         except Unjudged as missing:
             return Finding(Outcome.UNKNOWN, str(missing.args[0]))
         except Exception as error:

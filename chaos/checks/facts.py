@@ -203,7 +203,7 @@ def loss(pod: Lifetime, since: float) -> Loss | None:
         if now > count:
             return Loss(f"restarted in place, restart count {count}→{now}, {told}", state)
         if any("terminated" in c.get("state", {}) for c in containers(state.object)):
-            return Loss(f"its container ended in place, {told}", state)
+            return Loss(f"ended in place, {told}", state)
     return None
 
 

@@ -16,11 +16,15 @@ def submitter_jobs(history: History, namespace: str, rayjob: str) -> list[Lifeti
     return facts.seen_in(history, {job.uid: job for job in (*named, *labelled)}.values())
 
 
+def _first_seen(job: Lifetime) -> Evidence:
+    return facts.evidence(job.states[0], f"submitter Job {job.name}, UID {job.uid}")
+
+
 @check
 def one_submitter_job(history: History, *, namespace: str, rayjob: str) -> Finding:
     """One UID was ever seen, and the API server's audit log, if there is one, has no second create that succeeded."""
     jobs = submitter_jobs(history, namespace, rayjob)
-    seen = tuple(facts.evidence(job.states[0], f"submitter Job {job.name}, UID {job.uid}") for job in jobs)
+    seen = tuple(_first_seen(job) for job in jobs)
     if len(jobs) > 1:
         return Finding(Outcome.BROKEN, f"{len(jobs)} submitter Jobs: UIDs {', '.join(job.uid for job in jobs)}", seen)
     creates = [
@@ -53,18 +57,17 @@ def same_job_reused(history: History, *, namespace: str, rayjob: str) -> Finding
     if not before:
         raise Unjudged(f"no submitter Job of {rayjob} existed when the operator was killed")
     job = before[0]
-    facts_before = (facts.fault_evidence(kill), facts.evidence(job.states[0], f"submitter Job UID {job.uid}"))
+    known = (facts.fault_evidence(kill), _first_seen(job))
     others = [other for other in jobs if other.uid != job.uid]
     if others:
         reason = f"another submitter Job was made: UID {job.uid} before, {others[-1].uid} after the kill"
-        seen = facts.evidence(others[-1].states[0], f"submitter Job UID {others[-1].uid}")
-        return Finding(Outcome.BROKEN, reason, (*facts_before, seen))
+        return Finding(Outcome.BROKEN, reason, (*known, _first_seen(others[-1])))
     if job.gone is not None:
         reason = f"submitter Job {job.uid} was deleted {job.gone - at:.1f} s after the kill"
-        return Finding(Outcome.BROKEN, reason, (*facts_before, facts.evidence(job.latest, "submitter Job deleted")))
+        return Finding(Outcome.BROKEN, reason, (*known, facts.evidence(job.latest, "submitter Job deleted")))
     facts.no_gap(history, "jobs", at, history.until)
     return Finding(
         Outcome.HOLDS,
         f"submitter Job {job.uid} existed at the kill and is the one at the end",
-        (*facts_before, facts.evidence(job.latest, "its last state")),
+        (*known, facts.evidence(job.latest, "its last state")),
     )

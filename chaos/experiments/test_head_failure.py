@@ -48,25 +48,25 @@ def test_head_deleted(lab: Lab) -> None:
 
     a, b = cluster_target(ft), cluster_target(plain)
     lab.expect(
-        "FT-1", "no-ft", workers_lost(**b).during(heads), functional_twice(**b).during(heads),
-        control=("gcs-ft", workers_lost(**a).during(heads)),
+        "FT-1", "no-ft", workers_lost(**b).during(heads.group), functional_twice(**b).during(heads.group),
+        control=("gcs-ft", workers_lost(**a).during(heads.group)),
     )  # fmt: skip
     lab.expect(
         "FT-2", "gcs-ft",
-        workers_survived(**a).during(heads), functional_twice(**a).during(heads), one_head(**a).during(heads),
-        head_recovery(**a, within=FUNCTIONAL_SECONDS).during(heads),
-        control=("no-ft", workers_survived(**b).during(heads)),
+        workers_survived(**a).during(heads.group), functional_twice(**a).during(heads.group), one_head(**a).during(heads.group),
+        head_recovery(**a, within=FUNCTIONAL_SECONDS).during(heads.group),
+        control=("no-ft", workers_survived(**b).during(heads.group)),
     )  # fmt: skip
     lab.expect(
-        "FT-4", "gcs-ft", actor_process_kept(**a, actor="counter").during(heads),
-        control=("worker-killed", actor_process_kept(**a, actor="counter").during(worker)),
+        "FT-4", "gcs-ft", actor_process_kept(**a, actor="counter").during(heads.group),
+        control=("worker-killed", actor_process_kept(**a, actor="counter").during(worker.group)),
     )  # fmt: skip
     lab.expect(
-        "FT-5", "worker-killed", actor_started_anew(**a, actor="counter").during(worker),
-        control=("gcs-ft", actor_started_anew(**a, actor="counter").during(heads)),
+        "FT-5", "worker-killed", actor_started_anew(**a, actor="counter").during(worker.group),
+        control=("gcs-ft", actor_started_anew(**a, actor="counter").during(heads.group)),
     )  # fmt: skip
     lab.expect(
         "FT-6", "gcs-ft",
-        driver_gone(**a, submission_id="first").during(heads), job_failed(**a, submission_id="first").during(heads),
-        control=("worker-killed", driver_gone(**a, submission_id="second").during(worker)),
+        driver_gone(**a, submission_id="first").during(heads.group), job_failed(**a, submission_id="first").during(heads.group),
+        control=("worker-killed", driver_gone(**a, submission_id="second").during(worker.group)),
     )  # fmt: skip

@@ -40,9 +40,8 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
         for job in (reused, removed):
             lab.status_write_refused(job, since=start)
         # 3. It is killed there.
-        with lab.inject(KillProcess.of(operator)) as kill:
-            with lab.inject(DeleteJob.of(jobs[1])):
-                pass
+        with lab.inject(KillProcess.of(operator)) as kill, lab.inject(DeleteJob.of(jobs[1])):
+            pass
 
     # 4. The status can be written again; a new operator takes over when the old lease has run out.
     lab.operator_leads_again(since=kill.began)

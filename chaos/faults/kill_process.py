@@ -1,4 +1,4 @@
-"""Send a signal to a container's main process, from the node it runs on.
+"""Send a signal to a process of a container, from the node it runs on.
 
 Images without a shell can't be asked to kill anything themselves, and a pod deletion takes a hundred times longer than the
 windows that a crash must hit.
@@ -13,13 +13,33 @@ from typing import Any, ClassVar
 from chaos.errors import NoEffect, NotReached, StackError
 from chaos.faults.inject import Reach
 from chaos.faults.undo import Undo
+from chaos.waiting import until
 
+# Of all processes on the node, those in the PID namespace of the container's main process that bear the name.
+_SIGNAL_BY_NAME = """
+space=$(readlink "/proc/$2/ns/pid"); found=1
+for process in /proc/[0-9]*; do
+  [ "$(cat "$process/comm" 2>/dev/null)" = "$0" ] && [ "$(readlink "$process/ns/pid")" = "$space" ] || continue
+  kill "-$1" "${process#/proc/}" && found=0
+done
+exit $found
+"""
+# By the pod's UID in the control group's path, since a container that restarts has another PID namespace.
+_COUNT_BY_NAME = """
+uid=$(echo "$1" | tr - _); count=0
+for process in /proc/[0-9]*; do
+  [ "$(cat "$process/comm" 2>/dev/null)" = "$0" ] || continue
+  grep -q -e "$1" -e "$uid" "$process/cgroup" 2>/dev/null && count=$((count + 1))
+done
+echo $count
+"""
+_END_SECONDS = 10
 _RESTART_SECONDS = 60  # the kubelet's sync, and its back-off of 10 s and 20 s on the second and third restart
 
 
 @dataclass(frozen=True)
 class KillProcess:
-    """The container named ``container`` of one pod; ``signal`` as `kill` names it."""
+    """The main process of the container named ``container``, or its processes named ``process``; ``signal`` as in `kill`."""
 
     namespace: str
     pod: str
@@ -27,15 +47,18 @@ class KillProcess:
     node: str
     container: str
     signal: str = "KILL"
+    process: str = ""  # as the kernel names it, at most 15 characters
 
     name: ClassVar[str] = "kill-process"
 
     @classmethod
-    def of(cls, pod: dict[str, Any], container: str | None = None, *, signal: str = "KILL") -> KillProcess:
+    def of(
+        cls, pod: dict[str, Any], container: str | None = None, *, signal: str = "KILL", process: str = ""
+    ) -> KillProcess:
         """Of a pod as the API server describes it; the first container when none is named."""
         metadata, spec = pod["metadata"], pod["spec"]
         named = container or spec["containers"][0]["name"]
-        return cls(metadata["namespace"], metadata["name"], metadata["uid"], spec["nodeName"], named, signal)
+        return cls(metadata["namespace"], metadata["name"], metadata["uid"], spec["nodeName"], named, signal, process)
 
     @property
     def target(self) -> dict[str, str]:
@@ -63,12 +86,24 @@ class KillProcess:
         if not identity:
             raise StackError(f"no running container {self.container} of pod {self.pod} on {self.node}")
         described = json.loads(reach.cluster.node_exec(self.node, ["crictl", "inspect", identity[0]]).stdout)
-        killed = reach.cluster.node_exec(self.node, ["kill", f"-{self.signal}", str(described["info"]["pid"])])
+        main = str(described["info"]["pid"])
+        command = (
+            ["sh", "-c", _SIGNAL_BY_NAME, self.process, self.signal, main]
+            if self.process
+            else ["kill", f"-{self.signal}", main]
+        )
+        killed = reach.cluster.node_exec(self.node, command)
         if not killed.ok:
-            raise StackError(f"kill in {self.node} failed: {killed.error_text.strip()}")
+            why = killed.stderr.decode(errors="replace").strip() or f"no process named {self.process}"
+            raise StackError(f"nothing was signalled in {self.pod}: {why}")
 
     def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The pod's status must report that the container ended, with its exit code."""
+        """The pod's status must report that the container ended, with its exit code.
+
+        A process beside the main one need not take the container with it at once: that it is gone is then proof enough.
+        """
+        if self.process:
+            return self._prove_process_gone(reach)
         try:
             entry = reach.writer.wait_for(
                 lambda e: e["what"] == "object" and e.get("uid") == self.uid and self._ended(e["object"]) is not None,
@@ -79,6 +114,17 @@ class KillProcess:
         ended = self._ended(entry["object"])
         assert ended is not None
         return {"exit_code": ended["exitCode"], "finished": ended["finishedAt"], "entry": entry["n"]}
+
+    def _prove_process_gone(self, reach: Reach) -> dict[str, Any]:
+        count = ["sh", "-c", _COUNT_BY_NAME, self.process, self.uid]
+        try:
+            until(
+                lambda: reach.cluster.node_exec(self.node, count).stdout.strip() == b"0",
+                what=f"the end of {self.process} in {self.pod}", deadline=_END_SECONDS,
+            )  # fmt: skip
+        except NotReached as late:
+            raise NoEffect(str(late)) from late
+        return {"process": self.process, "gone": True}
 
     def _ended(self, pod: dict[str, Any]) -> dict[str, Any] | None:
         for status in pod.get("status", {}).get("containerStatuses", []):

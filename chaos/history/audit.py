@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, BinaryIO
 
+from chaos.errors import StackError
 from chaos.history.entry import What
 from chaos.history.objects import epoch
 from chaos.history.store import HistoryWriter
@@ -54,8 +55,11 @@ class AuditTail:
         self._rest = b""  # of a line that isn't complete yet
 
     def start(self) -> None:
-        """Begin after what is in the file now."""
-        self._open()
+        """Begin after what is in the file now. Raises StackError when the file is there and can't be read."""
+        try:
+            self._open()
+        except OSError as error:
+            raise StackError(f"audit log {self._path} could not be read: {error.strerror}") from error
         if self._file:
             self._file.seek(0, 2)
         self._thread.start()

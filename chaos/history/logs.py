@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -69,9 +69,10 @@ class _Instance:
 
 
 class LogStreamer:
-    """Follows the containers of pods in ``namespaces`` (None: all) into ``folder``, between `start` and `stop`.
+    """Follows containers into ``folder``, between `start` and `stop`.
 
-    ``limit`` is in bytes a file. Secrets are those of ``writer.redact``.
+    ``selects`` tells, of a namespace, whether its pods are followed; by default all are. ``limit`` is in bytes a file.
+    Secrets are those of ``writer.redact``.
     """
 
     def __init__(
@@ -80,14 +81,14 @@ class LogStreamer:
         writer: HistoryWriter,
         folder: Path,
         *,
-        namespaces: Collection[str] | None = None,
+        selects: Callable[[str], bool] = lambda namespace: True,
         limit: int = 20 * MEBIBYTE,
         pace: LogPace | None = None,
     ) -> None:
         self._transport = Transport(api_client)
         self._writer = writer
         self._folder = folder
-        self._namespaces = namespaces
+        self._selects = selects
         self._limit = limit
         self._pace = pace or LogPace()
         self._stopping = Event()
@@ -104,7 +105,7 @@ class LogStreamer:
             self._unsubscribe = self._writer.subscribe(self._see)
             past = self._writer.entries()
             self._next = len(past)
-            for entry in {e["uid"]: e for e in past if self._selects(e)}.values():
+            for entry in {e["uid"]: e for e in past if self._concerns(e)}.values():
                 if entry["change"] != "DELETED":
                     self._learn(entry)
 
@@ -123,13 +124,11 @@ class LogStreamer:
             thread.join(max(0.0, ends - time.monotonic()))
         self._transport.close()
 
-    def _selects(self, entry: Entry) -> bool:
-        if entry["what"] != What.OBJECT or entry["resource"] != "pods":
-            return False
-        return self._namespaces is None or entry["namespace"] in self._namespaces
+    def _concerns(self, entry: Entry) -> bool:
+        return entry["what"] == What.OBJECT and entry["resource"] == "pods" and self._selects(entry["namespace"])
 
     def _see(self, entry: Entry) -> None:
-        if self._selects(entry):
+        if self._concerns(entry):
             with self._lock:
                 if entry["n"] >= self._next and not self._stopping.is_set():
                     self._learn(entry)

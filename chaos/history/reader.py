@@ -9,6 +9,8 @@ Times are the entries' ``t`` (seconds since the run began, monotonic) unless a n
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -229,7 +231,7 @@ class History:
         entries: list[Entry] = []
         last: dict[str, Object] = {}
         try:
-            with path.open("rb") as file:
+            with path.open("rb") as file, _uncollected():
                 for number, line in enumerate(file, 1):
                     if not line.endswith(b"\n"):
                         return cls(entries, torn=True)
@@ -259,6 +261,24 @@ class History:
             torn=self.torn,
         )
         view.name, view.since, view.until = name, begin["t"], end["t"]
+        return view
+
+    def window(self, group: str) -> History:
+        """The view of what one injection led to: its faults alone, up to the moment in which the next was recorded.
+
+        Faults that were injected together are a group, named in their entries. Raises UsageError for an unknown group.
+        """
+        records = [e for e in self._own(What.FAULT) if e["step"] == "record"]
+        first = next((e for e in records if e.get("group") == group), None)
+        if first is None:
+            raise UsageError(f"the history has no injection {group!r}")
+        following = next((e for e in records if e["n"] > first["n"] and e.get("group") != group), None)
+        until = self.until if following is None else float(following["t"])
+        view = History(
+            (e for e in self.entries if e["t"] <= until and (e["what"] != What.FAULT or e.get("group") == group)),
+            torn=self.torn,
+        )
+        view.name, view.since, view.until = self.name, self.since, until
         return view
 
     @property
@@ -391,6 +411,18 @@ class History:
             life = Lifetime(uid, e["namespace"], e["name"], e["resource"], tuple(states[uid]))
             lifetimes.setdefault(e["resource"], []).append(life)
         return lifetimes
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No cycle collection meanwhile: JSON has no cycles, and looking for some takes most of the time of a load."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _read(line: bytes, last: dict[str, Object], where: str) -> Entry:

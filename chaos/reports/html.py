@@ -32,7 +32,7 @@ from chaos.verdict import Evidence, Role, Verdict
 
 MAX_BYTES = 500_000
 # Limits on what is drawn and listed, tried in this order until the page is small enough.
-_LIMITS = (10_000, 3_000, 1_000, 300, 100)
+_LIMITS = (10_000, 2_000, 500, 100)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from chaos.errors import UsageError
 from chaos.history.reader import History
 from chaos.judge import judge
 from chaos.verdict import Verdict, exit_code
-from chaos.versions.table import load_table
+from chaos.versions.table import Table
 
 
 def recheck(folder: Path) -> tuple[list[Verdict], int]:
@@ -19,7 +19,9 @@ def recheck(folder: Path) -> tuple[list[Verdict], int]:
         run = json.loads((folder / "run.json").read_text())
         history = History.load(folder / "history.jsonl")
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{folder} is not a folder of results: {problem}", fix="give one, such as results/latest") from problem
-    verdicts = judge(history, table=load_table(), versions=run["versions"])
+        raise UsageError(
+            f"{folder} is not a folder of results: {problem}", fix="give one, such as results/latest"
+        ) from problem
+    verdicts = judge(history, table=Table.load(), versions=run["versions"])
     reports.write_all(folder, history, verdicts, run)
     return verdicts, exit_code(verdicts)

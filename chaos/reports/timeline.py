@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import pairwise
 
 from chaos.checks import facts
@@ -112,10 +113,10 @@ def timeline(view: History, *, limit: int = 10_000) -> Timeline:
     start = max(view.since, zero - lead) if applied else view.since
     scale = _Scale(zero, start, max(view.until, start + 1.0))
 
-    lanes = [*_rayjobs(view, scale), *_pods(view, scale), *_probes(view, scale)]
-    kept, dropped = _within(lanes, limit)
+    jobs, pods, probes = _rayjobs(view, scale), _pods(view, scale), _probes(view, scale)
+    dropped = _cut([*jobs, *probes, *pods], limit)
     return Timeline(
-        lanes=kept,
+        lanes=[lane for lane in (*jobs, *pods, *probes) if lane.size()],
         faults=_faults(view, scale),
         marks=_marks(view, scale),
         axis=_axis(scale),
@@ -125,15 +126,15 @@ def timeline(view: History, *, limit: int = 10_000) -> Timeline:
     )
 
 
-def _within(lanes: list[Lane], limit: int) -> tuple[list[Lane], int]:
-    """The lanes, cut from the right so that they have at most ``limit`` elements, and how many were left out."""
+def _cut(lanes: list[Lane], limit: int) -> int:
+    """Cut the lanes, the last first, to ``limit`` elements in all; how many were left out."""
     dropped, room = 0, limit
     for lane in lanes:
         for items in (lane.boxes, lane.ticks, lane.outages, lane.dots):
             dropped += max(len(items) - room, 0)
             del items[room:]
             room -= len(items)
-    return lanes, dropped
+    return dropped
 
 
 # --- pods and RayJobs ------------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def _rayjobs(view: History, scale: _Scale) -> list[Lane]:
 
 
 def _pods(view: History, scale: _Scale) -> list[Lane]:
-    """Lanes by role and place; a pod takes the first lane of its place that is free when it appears."""
+    """Lanes by role and place; a pod takes the lane of its place that has been free for longest when it appears."""
     every = view.objects("pods")
     ours = {pod.namespace for pod in every if _role(pod) in ("head", "worker", "submitter")}
     places: dict[tuple[int, str], list[Lifetime]] = {}
@@ -165,12 +166,16 @@ def _pods(view: History, scale: _Scale) -> list[Lane]:
     lanes: list[Lane] = []
     for (rank, _), pods in sorted(places.items()):
         rows: list[list[Lifetime]] = []
-        for pod in sorted(pods, key=lambda pod: pod.states[0].t):
-            free = next((row for row in rows if _end(row[-1], view.until) <= pod.states[0].t), None)
-            if free is None:
-                rows.append([pod])
+        free: list[tuple[float, int]] = []  # a heap: when a row's last pod is gone, and the row
+        for pod in sorted(pods, key=lambda pod: pod.born):
+            if free and free[0][0] <= pod.born:
+                _, number = heappop(free)
+                rows[number].append(pod)
             else:
-                free.append(pod)
+                number = len(rows)
+                rows.append([pod])
+            if pod.gone is not None:
+                heappush(free, (pod.gone, number))
         for row in rows:
             lane = Lane(_ROLES[rank], row[-1].name)
             for number, pod in enumerate(row):
@@ -268,8 +273,10 @@ def _faults(view: History, scale: _Scale) -> list[Box]:
         steps = {name: float(entry["t"]) for name, entry in fault.steps.items()}
         undoable = bool((fault.steps["record"]["detail"] if "record" in fault.steps else {}).get("undo"))
         end = steps.get("undone", view.until if undoable else max(steps.values()))
+        target = fault.steps["apply"].get("target") or {}
+        name = " ".join([fault.name, *(str(target[key]) for key in ("pod", "job") if key in target)])
         told = ", ".join(f"{name} {scale.says(t)}" for name, t in steps.items() if name != "record")
-        boxes.append(scale.box(fault.applied_at, end, "fault", f"{fault.name}: {told}", fault.name))
+        boxes.append(scale.box(fault.applied_at, end, "fault", f"{name}: {told}", name))
     return boxes
 
 

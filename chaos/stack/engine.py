@@ -26,6 +26,9 @@ from chaos.waiting import until
 # Containers, networks and images of ours carry these labels, so that leftovers can be told from other people's.
 STACK_LABEL = "kuberay-chaos.stack"
 
+# The runtime under which our own engine grants what this machine can grant.
+ADAPTED_RUNTIME = "without-sys-resource"
+
 _START_FIX = (
     "start Docker, or run as root on Debian or Ubuntu, where the distribution's engine is installed and started"
 )
@@ -155,8 +158,8 @@ def _start() -> None:
     _clear_stale()
     arguments = ["dockerd", "--pidfile", str(_pid_file())]
     if not may_raise_limits():
-        arguments += ["--add-runtime", f"without-sys-resource={_install_runtime(home)}"]
-        arguments += ["--default-runtime", "without-sys-resource"]
+        arguments += ["--add-runtime", f"{ADAPTED_RUNTIME}={_install_runtime(home)}"]
+        arguments += ["--default-runtime", ADAPTED_RUNTIME]
     log = (home / "dockerd.log").open("ab")
     child = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

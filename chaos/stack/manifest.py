@@ -33,7 +33,7 @@ def render(path: Path, values: Mapping[str, Value] | None = None) -> list[dict[s
         used.add(name)
         return given[name]
 
-    def fill(node: Any) -> Any:  # noqa: ANN401 - any YAML node, and one of the same kind back
+    def fill(node: Any) -> Any:
         match node:
             case str() if whole := _PLACEHOLDER.fullmatch(node):
                 return look_up(whole[1])

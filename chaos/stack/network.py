@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from chaos.errors import StackError
-from chaos.process import Executed
 from chaos.stack.cluster import Cluster
 from chaos.stack.engine import STACK_LABEL, Engine
 
@@ -66,9 +66,10 @@ COREFILE = """.:53 {
 }
 """
 
-# Connects and reads the greeting. Exit 0: reached. 124: nothing came back in time. Other: refused or unreachable.
-_KNOCK = 'exec 3<>"/dev/tcp/$0/$1" && read -r -t 3 word <&3 && test "$word" = "{greeting}"'
+# What bash can connect to is reached, whatever it then says. Refused, unreachable and silent are all the same: not reached.
+_CONNECT = 'exec 3<>"/dev/tcp/$0/$1"'
 _GREETING = "outside"
+_CONNECT_AND_READ = _CONNECT + f' && read -r -t 3 word <&3 && test "$word" = {_GREETING}'
 
 
 def seal(engine: Engine, nodes: list[str]) -> None:
@@ -119,28 +120,17 @@ def prove_sealed(
     with _outside_listener(engine, network) as (address, port):
         _require_control(engine, network, image, address, port)
         hole = _endpointless(cluster)
-        probes: list[tuple[str, str, Callable[[], bool]]] = []
-        for host, target_port, target in (
-            (address, port, "a listener on another Docker network"),
-            (hole, 6379, "a service without endpoints"),
-        ):
-            knock = _knock(host, target_port)
-            probes += [
-                (node, target, _reached(lambda n=node, k=knock: engine.exec(n, k, timeout=15))) for node in nodes
-            ]
-            probes.append(
-                ("a pod", target, _reached(lambda k=knock: cluster.exec(*pod[:2], k, container=pod[2], timeout=15)))
-            )
+        targets = {"a listener on another Docker network": (address, port), "a service without endpoints": (hole, 6379)}
+        probes: list[tuple[Leak, Callable[[], bool]]] = []
+        for target, (host, target_port) in targets.items():
+            connect = _connect(host, target_port)
+            probes += [(Leak(node, target), partial(_ok_on_node, engine, node, connect)) for node in nodes]
+            probes.append((Leak("a pod", target), partial(_ok_in_pod, cluster, pod, connect)))
         lookup = ["getent", "hosts", "example.com"]
-        probes.append(
-            ("a pod", "an outside name", _reached(lambda: cluster.exec(*pod[:2], lookup, container=pod[2], timeout=15)))
-        )
+        probes.append((Leak("a pod", "an outside name"), partial(_ok_in_pod, cluster, pod, lookup)))
         with ThreadPoolExecutor(max_workers=len(probes)) as pool:
-            leaks = [
-                Leak(source, target)
-                for (source, target, _), out in zip(probes, pool.map(lambda p: p[2](), probes), strict=True)
-                if out
-            ]
+            out = pool.map(lambda probe: probe[1](), probes)
+            leaks = [leak for (leak, _), leaked in zip(probes, out, strict=True) if leaked]
     if leaks:
         listed = "; ".join(f"{leak.source} reached {leak.target}" for leak in leaks)
         raise StackError(
@@ -149,16 +139,21 @@ def prove_sealed(
         )
 
 
-def _reached(run: Callable[[], Executed]) -> Callable[[], bool]:
-    return lambda: run().ok
+def _ok_on_node(engine: Engine, node: str, command: list[str]) -> bool:
+    return engine.exec(node, command, timeout=15).ok
 
 
-def _knock(host: str, port: int) -> list[str]:
-    return ["timeout", "5", "bash", "-c", _KNOCK.format(greeting=_GREETING), host, str(port)]
+def _ok_in_pod(cluster: Cluster, pod: tuple[str, str, str], command: list[str]) -> bool:
+    namespace, name, container = pod
+    return cluster.exec(namespace, name, command, container=container, timeout=15).ok
+
+
+def _connect(host: str, port: int, script: str = _CONNECT) -> list[str]:
+    return ["timeout", "5", "bash", "-c", script, host, str(port)]
 
 
 def _require_control(engine: Engine, network: str, image: str, address: str, port: int) -> None:
-    knock = _knock(address, port)
+    knock = _connect(address, port, _CONNECT_AND_READ)
     control = engine.docker(
         "run", "--rm", f"--network={network}", f"--entrypoint={knock[0]}", image, *knock[1:], timeout=60, check=False
     )
@@ -166,7 +161,7 @@ def _require_control(engine: Engine, network: str, image: str, address: str, por
         raise StackError(
             "the seal can't be proved: an unsealed container doesn't reach the probe's listener either "
             f"({control.error_text.strip()[-200:] or f'exit code {control.code}'})",
-            fix="a firewall on this host may drop what containers send to it; allow it for Docker's networks, or use --open-egress",
+            fix="a firewall on this host may drop what containers send to it; allow Docker's networks, or use --open-egress",
         )
 
 

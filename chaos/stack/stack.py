@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chaos import doctor
 from chaos.console import Console, Step
 from chaos.errors import BusyError, StackError
 from chaos.faults.undo import UndoLog, heal
@@ -73,6 +74,9 @@ class Stack:
 
 def up(settings: Settings, console: Console) -> Stack:
     """Stand the stack up, or find it up. The caller holds the stack's lock."""
+    diagnoses = doctor.examine(settings)
+    doctor.render(diagnoses, console, least=doctor.Status.WARN)
+    doctor.require(diagnoses)
     engine = docker_engine.ensure(console)
     source = choose(settings, engine, console)
     provided = source.provide(console)
@@ -82,22 +86,24 @@ def up(settings: Settings, console: Console) -> Stack:
     running = _find_running(kind, record, settings, console)
     if running is not None:
         _heal(running, UndoLog(kind.folder.root / "undo.jsonl"), console)
-        _require_sealed(engine, running, kind, node_image, settings, console)
+        if record.sealed:
+            _require_sealed(kind, running, node_image, console)
         return Stack(settings, engine, kind, running, source, provided, record)
     kind.create(node_image, console, kubernetes=settings.versions.kubernetes)
     cluster = _cluster(kind, engine)
-    if not settings.open_egress:
+    if record.sealed:
         network.seal(engine, kind.nodes())
     with console.step("Network, storage, KubeRay and Redis", expect=45) as step:
         _all_of(
-            lambda: apply_network_and_storage(cluster, sealed=not settings.open_egress),
+            lambda: apply_network_and_storage(cluster, sealed=record.sealed),
             lambda: kuberay.ensure(
                 cluster, provided.kuberay_config, catalogue.stack_operator_image(settings), settings.versions.kuberay
             ),
             lambda: redis.ensure(cluster, catalogue.REDIS_IMAGE),
             lambda: _report_nodes(cluster, step, count=settings.workers + 1),
         )
-    _require_sealed(engine, cluster, kind, node_image, settings, console)
+    if record.sealed:
+        _require_sealed(kind, cluster, node_image, console)
     record.save(_record_path(kind))
     return Stack(settings, engine, kind, cluster, source, provided, record)
 
@@ -219,14 +225,10 @@ def _heal(cluster: Cluster, log: UndoLog, console: Console) -> None:
         raise StackError("; ".join(failed), fix="replace the stack with --recreate")
 
 
-def _require_sealed(
-    engine: Engine, cluster: Cluster, kind: Kind, node_image: str, settings: Settings, console: Console
-) -> None:
-    if settings.open_egress:
-        return
+def _require_sealed(kind: Kind, cluster: Cluster, node_image: str, console: Console) -> None:
     with console.step("Proving that nothing leaves the stack's network", expect=8):
         network.prove_sealed(
-            engine, cluster, network=kind.network, nodes=kind.nodes(), image=node_image, pod=redis.PROBE_POD
+            kind.engine, cluster, network=kind.network, nodes=kind.nodes(), image=node_image, pod=redis.PROBE_POD
         )
 
 

@@ -41,7 +41,9 @@ class Story:
         target = {k: v + self.tag if k == "uid" else v for k, v in (target or {}).items()}
         self.add("fault", t, fault=fault, id=f"{fault}{self.tag}", step=step, target=target, detail=detail)
 
-    def object(self, resource: str, t: float, obj: dict[str, Any], change: str = "MODIFIED", listed: bool = False) -> None:
+    def object(
+        self, resource: str, t: float, obj: dict[str, Any], change: str = "MODIFIED", listed: bool = False
+    ) -> None:
         meta = obj["metadata"]
         self.add(
             "object", t, change=change, resource=resource, uid=meta["uid"] + self.tag, namespace=meta["namespace"],
@@ -85,9 +87,9 @@ class Story:
 
     # --- stories that several tests begin with -----------------------------------------------------------------------
 
-    def head_loss(self) -> None:
+    def head_loss(self, *claims: tuple[str, str]) -> None:
         """The head is deleted at 20 s and back, functional, at 37.2 s; two workers and an actor live on to 130 s."""
-        self.phase("begin", 5, claims=[["FT-2", "delete"]])
+        self.phase("begin", 5, claims=claims or [("FT-2", "delete")])
         for worker in ("w1", "w2"):
             self.pod(1, worker, f"uid-{worker}", "worker", "ADDED")
         self.pod(1, "h1", "uid-h1", "head", "ADDED")

@@ -63,7 +63,7 @@ class FakeMachine:
         self.environment = {}
         self.info = Executed(0, json.dumps(INFO).encode(), b"")
         self.clusters = ""
-        self.go = "go version go1.24.3 linux/amd64"
+        self.go = "go version go1.26.3 linux/amd64"
         self.free = {"/var/lib/docker": (1, 100 * GIB)}
         self.free_elsewhere = (1, 100 * GIB)
 
@@ -407,7 +407,7 @@ def test_another_processor_is_named_as_not_tried(machine):
 
 
 @pytest.mark.parametrize(
-    ("go", "said"), [("go version go1.24.3", "from this machine"), ("go version go1.22.2", "PyPI"), (None, "PyPI")]
+    ("go", "said"), [("go version go1.26.3", "from this machine"), ("go version go1.22.2", "PyPI"), (None, "PyPI")]
 )
 def test_who_brings_go(machine, go, said):
     machine.go = go

@@ -20,6 +20,9 @@ from chaos.process import Executed
 from chaos.stack.ray import RayClusterHandle
 from chaos.workloads import probes
 
+# Without the first, Ray writes a token into the home folder.
+RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
+
 INPOD = Path(workloads.__file__).parent / "inpod"
 
 # Starts Ray, says where, and stays until its input closes.
@@ -35,7 +38,7 @@ sys.stdin.read()
 def script(name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(INPOD / name), *arguments],
-        env={**os.environ, **environment},
+        env={**os.environ, **RAY_ENVIRONMENT, **environment},
         capture_output=True,
         text=True,
         timeout=90,
@@ -53,7 +56,7 @@ def ray_address() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="ray-")  # short: Ray's sockets are below it
     with subprocess.Popen(
         [sys.executable, "-c", SERVE_RAY, folder],
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**os.environ, **RAY_ENVIRONMENT},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -127,7 +130,7 @@ def test_an_execution_without_ray_is_in_the_ledger(tmp_path: Path) -> None:
         nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
     with subprocess.Popen(
         [sys.executable, str(INPOD / "ledger_job.py")],
-        env={**os.environ, "CHAOS_LEDGER": str(ledger), "RAY_ADDRESS": nowhere},
+        env={**os.environ, **RAY_ENVIRONMENT, "CHAOS_LEDGER": str(ledger), "RAY_ADDRESS": nowhere},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as job:

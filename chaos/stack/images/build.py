@@ -18,7 +18,7 @@ from pathlib import Path
 
 from chaos.console import Console
 from chaos.errors import ImageError
-from chaos.paths import manifests
+from chaos.paths import cache_dir, manifests
 from chaos.process import run_logged
 from chaos.settings import Settings
 from chaos.stack.engine import Engine
@@ -127,7 +127,7 @@ class BuildSource:
                 [sys.executable, "-m", "pip", "install", "--target", result, "--only-binary=:all:",
                  "--implementation", "cp", "--python-version", _PYTHON_OF_TREE,
                  *(f"--platform={platform}" for platform in platforms), f"ray[default]=={version}"],
-                log=log, timeout=1200, error=ImageError, fix=f"see {log}; does Ray {version} exist, is the package index reachable?",
+                log=log, timeout=1200, error=ImageError, fix=f"see {log}; is there a Ray {version}, does the index answer?",
             )  # fmt: skip
 
         return cache.cached("wheels", f"ray-{version}-py{_PYTHON_OF_TREE}", make)
@@ -236,7 +236,7 @@ class BuildSource:
 
 
 def _scratch() -> Path:
-    folder = cache.cache_dir() / "contexts"
+    folder = cache_dir() / "contexts"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -70,7 +70,7 @@ def key_value() -> None:
         raise RuntimeError("another value came back than was put")
 
 
-def actor(name: str) -> Any:  # noqa: ANN401 - the actor's own answer
+def actor(name: str) -> Any:
     """One call of a named actor."""
     import ray  # noqa: PLC0415
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from chaos.errors import StackError
 from chaos.history.audit import AuditTail, keep_writes
 
 
@@ -138,6 +139,12 @@ OTHER = {"username": "system:node:worker"}
 )
 def test_what_is_kept(changes, kept):
     assert keep_writes(event(**changes)) is kept
+
+
+def test_a_log_that_is_there_and_cannot_be_read_is_an_error(tmp_path, writer):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StackError, match="could not be read"):
+        AuditTail(tmp_path / "folder", writer).start()
 
 
 def test_other_stages_are_left_out(path, writer, tail):

@@ -79,7 +79,7 @@ def pods(writer) -> Pods:
 
 @contextlib.contextmanager
 def streaming(api, writer, folder, **options):
-    streamer = LogStreamer(api.client, writer, folder, namespaces={"ray"}, pace=FAST, **options)
+    streamer = LogStreamer(api.client, writer, folder, selects="ray".__eq__, pace=FAST, **options)
     streamer.start()
     try:
         yield streamer

@@ -30,7 +30,7 @@ class Realistic:
 
     def __init__(self, story):
         story.chapter("test_head_deletion", 0)
-        story.head_loss()
+        story.head_loss(("FT-2", "delete, force"), ("FT-4", "actor on a worker"))
         for number in range(3):
             story.pod(1, f"redis-{number}", f"uid-redis-{number}", "redis", "ADDED")
         checks = [
@@ -44,15 +44,19 @@ class Realistic:
 
         story.chapter("test_operator_kill", 140)
         story.operator_kill()
-        story.pod(20.1, "job1-s4x2p", "uid-submitter", "submitter", "ADDED", phase="Pending", ready=False, container=None)
+        story.pod(
+            20.1, "job1-s4x2p", "uid-submitter", "submitter", "ADDED", phase="Pending", ready=False, container=None
+        )
         story.pod(22, "job1-s4x2p", "uid-submitter", "submitter")
-        story.pod(70, "job1-s4x2p", "uid-submitter", "submitter", phase="Succeeded", ready=False, container="terminated")
+        story.pod(
+            70, "job1-s4x2p", "uid-submitter", "submitter", phase="Succeeded", ready=False, container="terminated"
+        )
         story.job(41, "uid-job-2", name="job1-again")
         reuse = [one_submitter_job(namespace="ns", rayjob="job1"), same_job_reused(namespace="ns", rayjob="job1")]
-        story.add("expect", 99, claim="OP-2", arm="kill after create", checks=[c.as_json() for c in reuse], control=None)
+        story.add("expect", 99, claim="OP-2", arm="kill", checks=[c.as_json() for c in reuse], control=None)
 
         story.chapter("test_head_loss_without_ft", 250)
-        story.head_loss()
+        story.head_loss(("FT-1", "delete"), ("FT-2", "delete"))
         story.pod(22.9, "w1", "uid-w1", "worker", ready=False)
         story.pod(69, "w1", "uid-w1", "worker", ready=False, container="terminated", exit_code=1)
         story.pod(70, "w1", "uid-w1", "worker", ready=False, restarts=1, exit_code=1)

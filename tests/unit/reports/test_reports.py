@@ -152,7 +152,7 @@ def test_other_experiments_pods_are_not_drawn(realistic):
 def test_a_fault_reaches_from_apply_to_undone(realistic):
     drawn = timeline(realistic.history.experiment("test_head_loss_without_ft"))
     kill, hole = drawn.faults
-    assert (kill.text, hole.text) == ("delete-pod", "black-hole")
+    assert (kill.text, hole.text) == ("delete-pod h1", "black-hole")
     scale = 1000 / (130 - 5)  # the picture begins 15 s before the fault, at 5 s
     assert hole.x == pytest.approx((90 - 5) * scale, abs=0.1)
     assert hole.width == pytest.approx(15 * scale, abs=0.2)
@@ -187,7 +187,9 @@ class Page(HTMLParser):
             self.ids.append(given["id"])
         if tag == "a":
             self.links.append(given["href"])
-        self.urls += [value for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action", "data")]
+        self.urls += [
+            value for name, value in attrs if name in ("src", "href", "xlink:href", "srcset", "action", "data")
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -267,4 +269,4 @@ def test_an_empty_run_has_a_page_too(run):
 
 
 def test_standings_are_covered():
-    assert {v: None for v in counts(ALL)} == dict.fromkeys(Standing)
+    assert dict.fromkeys(counts(ALL)) == dict.fromkeys(Standing)

@@ -1,0 +1,45 @@
+"""``python -m benchmarks [NAME…]``: how fast and how heavy, as ratios where possible, against the limits we set ourselves.
+
+Figures are printed with their limits and written to ``results/bench.json``. Exit code 1 when a limit is exceeded. The stack
+must not be up before ``standup``, which makes and removes clusters of its own; the others use the stack that is up.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from benchmarks import detection, footprint, overhead, rival, standup
+from chaos.console import Console
+from chaos.errors import ChaosError
+
+BENCHES = {
+    "standup": standup.measure,
+    "detection": detection.measure,
+    "overhead": overhead.measure,
+    "footprint": footprint.measure,
+    "rival": rival.measure,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help=f"which of {', '.join(BENCHES)}; all by default")
+    names = parser.parse_args().names or list(BENCHES)
+    console = Console()
+    figures = []
+    for name in names:
+        try:
+            figures += BENCHES[name](console)
+        except ChaosError as problem:
+            console.fail(problem)
+            return problem.exit_code
+    for figure in figures:
+        console.info(str(figure))
+    Path("results").mkdir(exist_ok=True)
+    Path("results/bench.json").write_text(json.dumps([figure.__dict__ for figure in figures], indent=2) + "\n")
+    return 1 if any(not figure.within for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

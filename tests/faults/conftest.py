@@ -1,0 +1,76 @@
+"""Light stand-ins: faults act on pods' networks, processes and objects, for which a pod that sleeps will do."""
+
+import uuid
+
+import pytest
+
+from chaos.stack import ray
+from chaos.stack.images import catalogue
+
+
+@pytest.fixture(scope="session")
+def cluster(chaos_run):
+    return chaos_run.stack.cluster
+
+
+@pytest.fixture
+def inject(chaos_run):
+    return chaos_run.lab.inject
+
+
+@pytest.fixture(scope="session")
+def namespace(chaos_run):
+    """A namespace of the tests' own, removed with the session."""
+    name = f"chaos-faults-{uuid.uuid4().hex[:6]}"
+    ray.ensure_namespace(chaos_run.stack.cluster, name)
+    yield name
+    ray.delete_namespace(chaos_run.stack.cluster, name, 60)
+
+
+@pytest.fixture
+def stand_in(chaos_run, namespace):
+    """A function that starts a pod which listens on port 7000 and echoes, and returns it when it is Ready."""
+    lab, cluster = chaos_run.lab, chaos_run.stack.cluster
+    made = []
+    echo = (
+        "import socketserver\n"
+        "class Echo(socketserver.StreamRequestHandler):\n"
+        "    def handle(self):\n"
+        "        for line in self.rfile: self.wfile.write(line)\n"
+        "class Server(socketserver.ThreadingTCPServer): allow_reuse_address = daemon_threads = True\n"
+        "Server(('0.0.0.0', 7000), Echo).serve_forever()\n"
+    )
+
+    def start(name, *, restart="Always"):
+        name = f"{name}-{uuid.uuid4().hex[:5]}"
+        since = lab.now()
+        cluster.create(
+            "pods", namespace,
+            {
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "spec": {
+                    "terminationGracePeriodSeconds": 1, "restartPolicy": restart,
+                    "containers": [{
+                        "name": "main", "image": catalogue.ray_image(chaos_run.settings.versions.ray),
+                        "imagePullPolicy": "IfNotPresent", "command": ["python3", "-c", echo],
+                        "readinessProbe": {"tcpSocket": {"port": 7000}, "periodSeconds": 1},
+                    }],
+                },
+            },
+        )  # fmt: skip
+        made.append(name)
+        entry = lab.seen(
+            lambda e: e["what"] == "object" and e["name"] == name and ray.is_ready(e["object"]),
+            what=f"{name} Ready", deadline=60, since=since,
+        )  # fmt: skip
+        return entry["object"]
+
+    yield start
+    for name in made:
+        cluster.delete("pods", namespace, name, grace=0)
+
+
+def container_status(cluster, pod):
+    """The main container's status as it is now."""
+    found = cluster.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return found["status"]["containerStatuses"][0]
