@@ -24,7 +24,9 @@ BENCHES = {
 
 def main():
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help=f"which of {', '.join(BENCHES)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", choices=[*BENCHES, []], help=f"which of {', '.join(BENCHES)}; all by default"
+    )
     names = parser.parse_args().names or list(BENCHES)
     console = Console()
     figures = []

@@ -2,8 +2,8 @@
 
 import time
 import uuid
-from tempfile import TemporaryDirectory
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.figure import Figure
 from benchmarks.running import running_cluster
@@ -41,7 +41,13 @@ def measure(console):
             ray.delete_namespace(cluster, name, 60)
     p99 = lags[int(0.99 * (len(lags) - 1))]
     return [
-        Figure("deletion in the history, p99", p99, LIMIT_MS, "ms", f"{len(lags)} deletions, median {lags[len(lags) // 2]:.1f} ms"),
+        Figure(
+            "deletion in the history, p99",
+            p99,
+            LIMIT_MS,
+            "ms",
+            f"{len(lags)} deletions, median {lags[len(lags) // 2]:.1f} ms",
+        ),
         Figure("recorder's share of a core", share, CPU_LIMIT, "%", f"over {IDLE_SECONDS} s"),
     ]
 
@@ -63,7 +69,12 @@ def deletion_lags(cluster, writer, namespace):
         for entry in writer.entries():
             if entry["what"] == "object" and entry["uid"] in uids and entry["change"] == "DELETED":
                 gone.setdefault(entry["name"], entry["wall"])
-            if entry["what"] == "audit" and entry["namespace"] == namespace and entry["verb"] == "delete" and entry["resource"] == "pods":
+            if (
+                entry["what"] == "audit"
+                and entry["namespace"] == namespace
+                and entry["verb"] == "delete"
+                and entry["resource"] == "pods"
+            ):
                 answered.setdefault(entry["name"], entry["answered"])
         time.sleep(0.2)
     missing = set(uids.values()) - (gone.keys() & answered.keys())

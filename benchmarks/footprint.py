@@ -21,7 +21,10 @@ def measure(console):
     cluster, _ = running_cluster()
     nodes = [node["metadata"]["name"] for node in cluster.list("nodes")]
     stats = subprocess.run(
-        ["docker", "stats", "--no-stream", "--format", "{{.MemUsage}}", *nodes], check=True, capture_output=True, text=True
+        ["docker", "stats", "--no-stream", "--format", "{{.MemUsage}}", *nodes],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     total = sum(gibibytes(line.split("/")[0].strip()) for line in stats.stdout.splitlines())
     return [

@@ -25,13 +25,17 @@ def measure(console):
         if steady:
             wall = view.until - steady[0]
             busy = covered(recoveries(view) + declared(view))
-            figures.append(Figure(f"overhead of {name}", 100 * (wall - busy) / wall, LIMIT, "%", f"{wall:.0f} s in all"))
+            figures.append(
+                Figure(f"overhead of {name}", 100 * (wall - busy) / wall, LIMIT, "%", f"{wall:.0f} s in all")
+            )
     return figures
 
 
 def recoveries(view):
     """Intervals from a fault to what the experiment waited for: the next declared window, fault or end."""
-    marks = sorted([p.t for p in view.phases("observe")] + [f.applied_at for f in view.faults() if f.applied_at] + [view.until])
+    marks = sorted(
+        [p.t for p in view.phases("observe")] + [f.applied_at for f in view.faults() if f.applied_at] + [view.until]
+    )
     intervals = []
     for fault in view.faults():
         if fault.applied_at is None:

@@ -36,7 +36,12 @@ def bare_cluster(kind, node_image, console):
     """Seconds that `kind create cluster` takes for three nodes and nothing in them."""
     name = f"bare-{uuid.uuid4().hex[:6]}"
     roles = [{"role": "control-plane"}, {"role": "worker"}, {"role": "worker"}]
-    config = {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "networking": {"disableDefaultCNI": True}, "nodes": roles}
+    config = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "networking": {"disableDefaultCNI": True},
+        "nodes": roles,
+    }
     if not may_raise_limits():
         config["featureGates"] = {"KubeletInUserNamespace": True}
     with TemporaryDirectory() as folder, console.step("bare kind cluster, three nodes", expect=30):
@@ -44,7 +49,11 @@ def bare_cluster(kind, node_image, console):
         path.write_text(yaml.safe_dump(config))
         common = ["--name", name, "--kubeconfig", str(Path(folder) / "kubeconfig")]
         began = time.monotonic()
-        subprocess.run([kind, "create", "cluster", *common, "--image", node_image, "--config", path], check=True, capture_output=True)
+        subprocess.run(
+            [kind, "create", "cluster", *common, "--image", node_image, "--config", path],
+            check=True,
+            capture_output=True,
+        )
         seconds = time.monotonic() - began
         subprocess.run([kind, "delete", "cluster", *common], check=True, capture_output=True)
     return seconds

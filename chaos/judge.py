@@ -34,12 +34,12 @@ class _Arm:
 
 
 def judge(history: History, *, table: Table, versions: Mapping[str, str]) -> list[Verdict]:
-    """All verdicts, by experiment in the order in which they began.
+    """All verdicts, by experiment in the order in which they began; of an experiment's view, those of it alone.
 
     ``versions`` is component to version, as the run had them. Raises UsageError for an expectation that is no check.
     """
     verdicts: list[Verdict] = []
-    for experiment in history.experiments:
+    for experiment in [history.name] if history.name else history.experiments:
         view = history.experiment(experiment)
         blocked = _blocked(view)
         for arm in _arms(view):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Generator
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         wanted = _LEVELS.index(session.settings.level)
     except UsageError as wrong:
-        pytest.exit(str(wrong), returncode=wrong.exit_code)
+        _exit(config, wrong)
     for item in [item for item in items if (d := declaration(item)) and _LEVELS.index(d.level) > wanted]:
         items.remove(item)
         session.left_out.append(item)
@@ -86,6 +86,7 @@ class _Session:
         self.run: Run | None = None
         self.failure: ChaosError | None = None
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
+        self.unjudged = False  # an experiment failed around its own body, where nothing judges it
         self._closing = ExitStack()
 
     @cached_property
@@ -118,10 +119,21 @@ class _Session:
 @pytest.fixture(scope="session")
 def chaos_run(pytestconfig: pytest.Config) -> Run:
     """The run: the stack is up, the record is on. Without a stack the session ends, with one clear message."""
+    return _open(pytestconfig)
+
+
+def _open(config: pytest.Config) -> Run:
     try:
-        return pytestconfig.stash[_SESSION].open()
+        return config.stash[_SESSION].open()
     except ChaosError as problem:
-        pytest.exit(str(problem), returncode=problem.exit_code)
+        _exit(config, problem)
+
+
+def _exit(config: pytest.Config, problem: ChaosError) -> NoReturn:
+    """End the session with one message, which pytest's terminal reporter prints if there is one."""
+    if not config.pluginmanager.has_plugin("terminalreporter"):
+        config.stash[_SESSION].console().fail(problem)
+    pytest.exit(str(problem), returncode=problem.exit_code)
 
 
 @pytest.fixture
@@ -136,14 +148,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     declared = declaration(pyfuncitem)
     if declared is None:
         return (yield)
-    run = pyfuncitem.config.stash[_SESSION].open()
+    run = _open(pyfuncitem.config)
     name = experiment_name(pyfuncitem)
     run.begin(name, declared)
     result: object = None
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         result = yield
-    except Exception as problem:  # whatever ended it, what it declared is unknown, with the error as data
+    except (
+        Exception,
+        pytest.fail.Exception,
+        pytest.skip.Exception,
+    ) as problem:  # whatever ended it, what it declared is unknown, with the error as data
         failure = problem
         run.phase("error", error=f"{type(problem).__name__}: {problem}")
     except BaseException as interrupt:
@@ -159,7 +175,7 @@ def experiment_name(item: pytest.Item) -> str:
     return item.name.removeprefix("test_")
 
 
-def _raise_outcome(verdicts: list[Verdict], failure: Exception | None) -> None:
+def _raise_outcome(verdicts: list[Verdict], failure: BaseException | None) -> None:
     broken = [v for v in verdicts if v.verdict is Outcome.BROKEN]
     unknown = [v for v in verdicts if v.verdict is Outcome.UNKNOWN]
     if broken:
@@ -185,6 +201,8 @@ def pytest_runtest_makereport(
         report.longrepr = str(call.excinfo.value)
         if call.excinfo.errisinstance(Unknown):
             report.when = "setup"
+    elif report.failed and declaration(item) is not None:
+        item.config.stash[_SESSION].unjudged = True
     elif report.failed:
         item.config.stash[_SESSION].failed_otherwise = True
     return report
@@ -201,14 +219,26 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Close the run, and let its verdicts decide how the process exits."""
     ours = session.config.stash[_SESSION]
-    ours.close()
-    if ours.run is None:
-        return
+    try:
+        ours.close()
+    except ChaosError as problem:
+        ours.console().fail(problem)
+        session.exitstatus = problem.exit_code
+    else:
+        session.exitstatus = _exit_status(ours, exitstatus)
     if interrupt := raised():
         session.exitstatus = interrupt.exit_code
-    elif exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and ours.run.verdicts:
-        of_verdicts = exit_code(ours.run.verdicts, accept_known=ours.settings.accept_known)
-        session.exitstatus = 1 if ours.failed_otherwise else of_verdicts
+
+
+def _exit_status(ours: _Session, exitstatus: int) -> int:
+    """What the verdicts make of pytest's own exit status; no verdict, or another end than tests had, leaves it."""
+    of_pytest = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if of_pytest or ours.run is None or not (ours.run.verdicts or ours.unjudged):
+        return exitstatus
+    if ours.failed_otherwise:
+        return 1
+    of_verdicts = exit_code(ours.run.verdicts, accept_known=ours.settings.accept_known)
+    return 2 if ours.unjudged and of_verdicts == 0 else of_verdicts
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
+from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
@@ -33,6 +34,7 @@ __all__ = [
     "one_submission",
     "one_submitter_job",
     "operator_killed_in_window",
+    "redis_failed_over",
     "same_job_reused",
     "status_moved_on",
     "workers_lost",

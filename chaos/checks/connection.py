@@ -13,7 +13,7 @@ from chaos.history.reader import History, Injection, Probe
 from chaos.verdict import Evidence, Finding, Outcome
 
 # A retransmission after one lost segment takes 1 s and a second one 3 s: below 5 s is a network's everyday life.
-_EVERYDAY = 5.0
+EVERYDAY_STALL = 5.0
 
 
 def _exchanges(history: History, probe: str) -> tuple[Injection, float, list[Probe]]:
@@ -65,12 +65,12 @@ def connection_kept(history: History, *, probe: str) -> Finding:
         if entry.value.get("error"):
             reason = f"connection {probe} broke: {entry.value['error']}"
             return Finding(Outcome.BROKEN, reason, (facts.fault_evidence(fault), _told(entry)))
-        if entry.value["stall"] > _EVERYDAY:
+        if entry.value["stall"] > EVERYDAY_STALL:
             reason = f"connection {probe} stalled for {entry.value['stall']:.1f} s"
             return Finding(Outcome.BROKEN, reason, (facts.fault_evidence(fault), _told(entry)))
     last = entries[-1]
     # The last answer must be younger than an allowed stall, or the connection may be stalling as the record ends.
-    if last.t < end - _EVERYDAY:
+    if last.t < end - EVERYDAY_STALL:
         raise Unjudged(f"connection {probe} was last heard of {end - last.t:.1f} s before the fault was over")
     worst = max(entries, key=lambda entry: float(entry.value["stall"]))
     reason = f"connection {probe} kept, longest wait {worst.value['stall']:.1f} s"

@@ -21,6 +21,7 @@ from chaos.errors import NoEffect, StackError
 from chaos.faults.undo import Undo, UndoLog, perform
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
+from chaos.signals import shielded
 from chaos.stack.cluster import Cluster
 
 
@@ -109,15 +110,16 @@ class Injector:
         identity = f"{fault.name}-{next(self._numbers)}"
         injected = Injected(fault, identity, group, self.reach)
         undos = fault.undo(self.reach)
-        self.log.append(identity, undos)
-        injected.began = int(injected.step("record", undo=[undo.kind for undo in undos])["n"])
         try:
+            self.log.append(identity, undos)
+            injected.began = int(injected.step("record", undo=[undo.kind for undo in undos])["n"])
             # Written before the call: recovery times then count the call as well, never too little.
             injected.step("apply")
             fault.apply(self.reach)
             yield injected
         finally:
-            self._undo(injected, undos)
+            with shielded():
+                self._undo(injected, undos)
 
     def _prove(self, injected: Injected) -> None:
         began = time.monotonic()
@@ -131,18 +133,24 @@ class Injector:
     def _undo(self, injected: Injected, undos: list[Undo]) -> None:
         if not undos:
             return
-        injected.step("undo")
-        problems = []
-        for index, undo in reversed(list(enumerate(undos))):
-            try:
-                perform(self.reach.cluster, undo)
-            except Exception as problem:  # the others must still be undone
-                problems.append(f"{undo.kind}: {problem}")
-            else:
-                self.log.done(injected.id, index)
+        try:
+            injected.step("undo")
+        finally:  # a history that can't be written must not leave the fault in force
+            problems = self._perform(injected, undos)
         if problems:
             raise StackError(
                 f"{injected.id} could not be undone: {'; '.join(problems)}",
                 fix="run `kuberay-chaos heal`, or `make down`",
             )
         injected.step("undone")
+
+    def _perform(self, injected: Injected, undos: list[Undo]) -> list[str]:
+        """Undo all, the last first; what could not be undone."""
+        problems = []
+        for index, undo in reversed(list(enumerate(undos))):
+            try:
+                perform(self.reach.cluster, undo)
+                self.log.done(injected.id, index)
+            except Exception as problem:  # the others must still be undone
+                problems.append(f"{undo.kind}: {problem}")
+        return problems

@@ -109,7 +109,9 @@ class UndoLog:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             torn = os.fstat(descriptor).st_size and not self._ends_in_newline()
-            os.write(descriptor, (("\n" if torn else "") + text).encode())
+            left = (("\n" if torn else "") + text).encode()
+            while left:  # a disk that is nearly full takes a part, and only the next call fails
+                left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -129,9 +131,9 @@ def heal(cluster: Cluster, log: UndoLog) -> tuple[list[str], list[str]]:
     for injection, index, undo in log.pending():
         try:
             perform(cluster, undo)
+            log.done(injection, index)
         except Exception as problem:  # the rest must still be healed
             failed.append(f"{injection}: {undo.kind} could not be undone: {problem}")
         else:
-            log.done(injection, index)
             healed.append(f"{injection}: {undo.kind} undone")
     return healed, failed

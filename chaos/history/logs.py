@@ -60,7 +60,7 @@ class _Instance:
     behind: int = 0  # instances of the same container that came after it
     gone: bool = False  # with its pod
     response: urllib3.HTTPResponse | None = None
-    stamp: bytes = b""  # of the last line received
+    stamp: bytes = b""  # the latest of the lines received
     at_stamp: int = 0  # lines received that carry it
     tail: bytes = b""  # received after the last newline
 
@@ -243,8 +243,8 @@ class LogStreamer:
 def _fresh(instance: _Instance, received: Iterator[bytes], limit: int) -> Iterator[bytes]:
     """The lines that ``instance`` hasn't yet, noting how far it is with them.
 
-    A stream that was taken up again begins in the second of the last line received. Lines can share a stamp, so those
-    that carry the last one are counted. A piece that is longer than ``limit`` is passed on as it is: it fills the file.
+    A stream that was taken up again begins in the second of the latest line received. Lines can share a stamp, so those
+    that carry the latest are counted. A piece that is longer than ``limit`` is passed on as it is: it fills the file.
     """
     repeated, known = instance.at_stamp, _instant(instance.stamp)
     for line in received:
@@ -257,9 +257,11 @@ def _fresh(instance: _Instance, received: Iterator[bytes], limit: int) -> Iterat
         if not line.endswith(b"\n") and len(line) <= limit:
             instance.tail = line
             return
-        if instant:
-            instance.at_stamp = instance.at_stamp + 1 if instant == _instant(instance.stamp) else 1
-            instance.stamp = line[: line.index(b" ") + 1]
+        latest = _instant(instance.stamp)
+        if instant and instant == latest:
+            instance.at_stamp += 1
+        elif instant and (latest is None or instant > latest):
+            instance.stamp, instance.at_stamp = line[: line.index(b" ") + 1], 1
         yield line
 
 

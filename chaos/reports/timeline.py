@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from chaos.checks import facts
+from chaos.checks.connection import EVERYDAY_STALL
 from chaos.history.reader import History, Lifetime, Object, Probe, is_ready, is_terminating, labels, restart_count
 
 _WIDTH = 1000.0  # units that the time axis is wide
@@ -270,12 +271,12 @@ def _faults(view: History, scale: _Scale) -> list[Box]:
     for fault in view.faults():
         if fault.applied_at is None:
             continue
-        steps = {name: float(entry["t"]) for name, entry in fault.steps.items()}
+        steps = {step: float(entry["t"]) for step, entry in fault.steps.items()}
         undoable = bool((fault.steps["record"]["detail"] if "record" in fault.steps else {}).get("undo"))
         end = steps.get("undone", view.until if undoable else max(steps.values()))
         target = fault.steps["apply"].get("target") or {}
         name = " ".join([fault.name, *(str(target[key]) for key in ("pod", "job") if key in target)])
-        told = ", ".join(f"{name} {scale.says(t)}" for name, t in steps.items() if name != "record")
+        told = ", ".join(f"{step} {scale.says(t)}" for step, t in steps.items() if step != "record")
         boxes.append(scale.box(fault.applied_at, end, "fault", f"{name}: {told}", name))
     return boxes
 
@@ -300,6 +301,11 @@ def _probes(view: History, scale: _Scale) -> list[Lane]:
     return drawn
 
 
+def _good(probe: Probe) -> bool:
+    """Whether it succeeded, and didn't tell of a connection that stalls."""
+    return probe.ok and probe.value.get("stall", 0.0) <= EVERYDAY_STALL
+
+
 def _dots(probes: list[Probe], scale: _Scale) -> list[Dot]:
     """Results, those of one kind that are less than 8 units apart made one."""
     dots: list[Dot] = []
@@ -309,13 +315,13 @@ def _dots(probes: list[Probe], scale: _Scale) -> list[Dot]:
         if group:
             first, last = group[0], group[-1]
             x = scale.x(first.t)
-            word = "ok" if first.ok else f"failed ({last.error or 'no error text'})"
+            word = "ok" if _good(first) else f"failed ({last.error})" if last.error else "no answer yet"
             many = f"{len(group)} results to {scale.says(last.t)}" if len(group) > 1 else f"took {last.took:.1f} s"
-            dots.append(Dot(x, round(scale.x(last.t) - x, 1), first.ok, f"{word}, {scale.says(first.t)}, {many}"))
+            dots.append(Dot(x, round(scale.x(last.t) - x, 1), _good(first), f"{word}, {scale.says(first.t)}, {many}"))
             group.clear()
 
     for probe in probes:
-        if group and (probe.ok != group[-1].ok or scale.x(probe.t) - scale.x(group[-1].t) > 8):
+        if group and (_good(probe) != _good(group[-1]) or scale.x(probe.t) - scale.x(group[-1].t) > 8):
             close()
         group.append(probe)
     close()
@@ -328,7 +334,7 @@ def _outages(probes: list[Probe], scale: _Scale) -> list[Box]:
     last_ok: float | None = None
     failed = False
     for probe in probes:
-        if not probe.ok:
+        if not _good(probe):
             failed = True
             continue
         if failed and last_ok is not None:

@@ -4,10 +4,10 @@ FROM ${BASE}
 COPY files/ /
 COPY bin/ /usr/bin/
 ARG KUBERNETES
-# kind looks for containerd's programs in /usr/local/bin and for network plugins in /opt/cni/bin. The shared tree enables
+# Files of the module cache are not executable. kind looks for containerd's programs in /usr/local/bin and for network plugins in /opt/cni/bin. The shared tree enables
 # services (Redis among them) that a node must not start; only these three may.
 # restrict_oom_score_adj: where the machine lacks CAP_SYS_RESOURCE nothing may lower an oom score.
-RUN set -eu; chmod 755 /kind/bin; \
+RUN set -eu; chmod 755 /kind/bin /kind/bin/* /usr/local/bin/*; \
     for program in containerd ctr containerd-shim-runc-v2 crictl; do ln -sf "/usr/bin/$program" "/usr/local/bin/$program"; done; \
     mkdir -p /opt/cni /etc/kubernetes/manifests; ln -sfn /usr/lib/cni /opt/cni/bin; \
     find /lib/systemd/system/sysinit.target.wants/ -name systemd-tmpfiles-setup.service -delete; \

@@ -44,7 +44,9 @@ class Client:
 def rules(cluster, pod):
     """The pod's own packet filter, as text."""
     node, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
-    sandbox = cluster.node_exec(node, ["crictl", "pods", "-q", "--label", f"io.kubernetes.pod.uid={uid}"]).stdout.split()[0]
+    sandbox = cluster.node_exec(
+        node, ["crictl", "pods", "-q", "--label", f"io.kubernetes.pod.uid={uid}"]
+    ).stdout.split()[0]
     pid = json.loads(cluster.node_exec(node, ["crictl", "inspectp", sandbox.decode()]).stdout)["info"]["pid"]
     listed = cluster.node_exec(node, ["nsenter", "-t", str(pid), "-n", "iptables-save", "-t", "filter"])
     return [line for line in listed.stdout.decode().splitlines() if line.startswith(("-", "*", ":KUBERAY"))]
@@ -75,4 +77,6 @@ def test_undoing_twice_and_without_a_target_is_no_error(cluster, stand_in):
     undo = Undo("pod-chain", {"node": pod["spec"]["nodeName"], "uid": pod["metadata"]["uid"]})
     perform(cluster, undo)
     perform(cluster, undo)
-    perform(cluster, Undo("pod-chain", {"node": pod["spec"]["nodeName"], "uid": "00000000-0000-0000-0000-000000000000"}))
+    perform(
+        cluster, Undo("pod-chain", {"node": pod["spec"]["nodeName"], "uid": "00000000-0000-0000-0000-000000000000"})
+    )

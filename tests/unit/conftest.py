@@ -39,7 +39,7 @@ class Story:
 
     def step(self, fault: str, step: str, t: float, target: dict[str, str] | None = None, **detail: Any) -> None:
         target = {k: v + self.tag if k == "uid" else v for k, v in (target or {}).items()}
-        self.add("fault", t, fault=fault, id=f"{fault}{self.tag}", step=step, target=target, detail=detail)
+        self.add("fault", t, fault=fault, id=f"{fault}{self.tag}", group=fault, step=step, target=target, detail=detail)
 
     def object(
         self, resource: str, t: float, obj: dict[str, Any], change: str = "MODIFIED", listed: bool = False

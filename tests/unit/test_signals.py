@@ -1,5 +1,6 @@
 """A signal ends a run once and in order; what is undone is undone to the end."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,14 +12,20 @@ import pytest
 from chaos import signals
 from chaos.signals import Interrupted, handled, raised, shielded
 
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch):
-    """Signals of a test are none of the session that runs it."""
+def own_signals(monkeypatch):
+    """Signals of a test are none of the session that runs it, whose plugin handles them too."""
     monkeypatch.setattr(signals, "_state", signals._State())
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("number", "code"), list(zip(HANDLED, (130, 143, 129), strict=True)))
 def test_a_signal_is_raised_with_its_exit_code(number, code):
     with pytest.raises(Interrupted) as interrupt, handled():
         signal.raise_signal(number)
@@ -27,20 +34,20 @@ def test_a_signal_is_raised_with_its_exit_code(number, code):
     assert raised() is interrupt.value
 
 
-def test_it_is_a_keyboard_interrupt_that_no_exception_handler_swallows():
-    with pytest.raises(KeyboardInterrupt), handled():
-        try:
-            signal.raise_signal(signal.SIGTERM)
-        except Exception:
-            pytest.fail("swallowed")
+def test_no_handler_of_exceptions_swallows_it():
+    with pytest.raises(KeyboardInterrupt), handled(), contextlib.suppress(Exception):
+        signal.raise_signal(signal.SIGTERM)
 
 
-def test_the_former_handlers_come_back():
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with pytest.raises(ValueError, match="x"), handled():
-        assert signal.getsignal(signal.SIGTERM) is not before[1]
-        raise ValueError("x")
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+def test_the_former_handlers_come_back_whatever_ends_the_block():
+    def fail():
+        with handled():
+            assert signal.SIG_DFL not in map(signal.getsignal, HANDLED)
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+    assert list(map(signal.getsignal, HANDLED)) == [signal.SIG_DFL] * 3
 
 
 def test_it_may_be_nested():
@@ -65,45 +72,63 @@ def test_a_second_signal_does_not_cut_the_end_short():
 
 def test_shielded_work_is_done_to_its_end_and_the_signal_raised_afterwards():
     done = []
-    with pytest.raises(Interrupted) as interrupt, handled():
+
+    def work():
         with shielded():
             signal.raise_signal(signal.SIGTERM)
             done.append("undone")
             assert raised() is None
         done.append("not reached")
+
+    with pytest.raises(Interrupted) as interrupt, handled():
+        work()
     assert done == ["undone"]
     assert interrupt.value.exit_code == 143
 
 
 def test_shields_nest_and_the_outermost_raises():
     done = []
-    with pytest.raises(Interrupted), handled(), shielded():
+
+    def work():
         with shielded():
-            signal.raise_signal(signal.SIGINT)
-        done.append("still shielded")
+            with shielded():
+                signal.raise_signal(signal.SIGINT)
+            done.append("still shielded")
+
+    with pytest.raises(Interrupted), handled():
+        work()
     assert done == ["still shielded"]
 
 
 def test_of_several_signals_in_a_shield_one_is_raised():
-    with handled():
-        with pytest.raises(Interrupted), shielded():
-            signal.raise_signal(signal.SIGINT)
-            signal.raise_signal(signal.SIGINT)
+    def work():
         with shielded():
-            pass
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+
+    with handled():
+        with pytest.raises(Interrupted):
+            work()
+        with shielded():
+            pass  # the other is not kept for the next
 
 
-def test_what_fails_in_a_shield_is_not_lost_behind_the_signal():
-    with pytest.raises(Interrupted) as interrupt, handled(), shielded():
-        signal.raise_signal(signal.SIGINT)
-        raise ValueError("undo failed")
+def test_what_failed_in_a_shield_is_not_lost_behind_the_signal():
+    def work():
+        with shielded():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("undo failed")
+
+    with pytest.raises(Interrupted) as interrupt, handled():
+        work()
     assert isinstance(interrupt.value.__context__, ValueError)
 
 
-def test_a_shield_without_a_signal_lets_errors_through():
+def test_a_shield_that_fails_is_lifted():
     with pytest.raises(ValueError, match="x"), shielded():
         raise ValueError("x")
-    assert signals._state.depth == 0
+    with pytest.raises(Interrupted), handled():
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_a_shield_in_another_thread_does_not_hold_the_signal_of_the_main_one():

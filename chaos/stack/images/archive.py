@@ -117,7 +117,7 @@ class ArchiveSource:
             fix=f"make another archive with --kuberay {version}",
         )
 
-    def _unpack(self, result: Path) -> None:
+    def _unpack(self, result: Path, progress: cache.Progress) -> None:
         try:
             with tarfile.open(self.path) as tar:
                 tar.extractall(result, filter="data")

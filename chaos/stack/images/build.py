@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from chaos.console import Console
@@ -28,12 +29,12 @@ from chaos.stack.images.source import Provided
 KUBERAY_MODULE = "github.com/ray-project/kuberay/ray-operator"
 _PYTHON_OF_TREE = "3.11"  # bookworm's
 
-# name, package, version, seconds on two cores from nothing
+# name, package, version, seconds on two cores from nothing, main package of our own
 _PROGRAMS = (
-    ("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "1.34.0", 60),
-    ("kind", "sigs.k8s.io/kind", catalogue.KIND, 10),
-    ("kube-router", "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", catalogue.KUBE_ROUTER, 130),
-    ("local-path-provisioner", "github.com/rancher/local-path-provisioner", catalogue.LOCAL_PATH_PROVISIONER, 90),
+    ("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "1.34.0", 60, None),
+    ("kind", "sigs.k8s.io/kind", catalogue.KIND, 10, None),
+    ("kube-router", "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", catalogue.KUBE_ROUTER, 130, None),
+    ("local-path-provisioner", "github.com/rancher/local-path-provisioner", catalogue.LOCAL_PATH_PROVISIONER, 90, None),
 )
 
 
@@ -85,37 +86,36 @@ class BuildSource:
     def operator(self, version: str, console: Console) -> tuple[str, str, Path]:
         """Build one version of the KubeRay operator; its module also holds its manifests."""
         name = f"kuberay-operator-{version}"
-        with console.step(f"KubeRay operator {version}", expect=90) as step:
-            program = golang.program("kuberay-operator", KUBERAY_MODULE, version, on_line=step.say)
-            config = golang.module_folder(KUBERAY_MODULE, version) / "config"
-            reference = self._single(name, program, as_path="/manager", user="65532:65532")
+        show = partial(console.step, f"KubeRay operator {version}", expect=90)
+        program = golang.program("kuberay-operator", KUBERAY_MODULE, version, show=show)
+        config = golang.module_folder(KUBERAY_MODULE, version) / "config"
+        reference = self._single(name, program, as_path="/manager", user="65532:65532")
         return catalogue.operator_image(version), reference, config
 
     # --- the two lanes ----------------------------------------------------------------------------------------------
 
     def _downloads(self, console: Console) -> tuple[Path, Path]:
-        with console.step("Debian packages", expect=110):
-            tree = debian.rootfs()
-        with console.step(f"Ray {self.settings.versions.ray} wheels", expect=40):
-            return tree, self._wheels()
+        tree = debian.rootfs(show=partial(console.step, "Debian packages", expect=110))
+        return tree, self._wheels(partial(console.step, f"Ray {self.settings.versions.ray} wheels", expect=70))
 
     def _programs(self, console: Console, companions: catalogue.ControlPlane) -> dict[str, Path]:
-        with console.step(f"Kubernetes {self.settings.versions.kubernetes} programs", expect=500) as step:
-            folder = golang.kubernetes(self.settings.versions.kubernetes, on_line=step.say)
+        version = self.settings.versions.kubernetes
+        folder = golang.kubernetes(version, show=partial(console.step, f"Kubernetes {version} programs", expect=500))
         built = {name: folder / name for name in golang.KUBERNETES_PROGRAMS}
-        for name, package, version, expect in (
+        coredns = manifests() / "images" / "coredns" / "main.go"
+        for name, package, of, expect, main in (
             *_PROGRAMS,
-            ("etcd", "go.etcd.io/etcd/server/v3", companions.etcd, 50),
-            ("coredns", "github.com/coredns/coredns", companions.coredns, 180),
+            ("etcd", "go.etcd.io/etcd/server/v3", companions.etcd, 50, None),
+            ("coredns", "github.com/coredns/coredns", companions.coredns, 90, coredns),
         ):
-            with console.step(f"{name} {version}", expect=expect) as step:
-                built[name] = golang.program(name, package, version, on_line=step.say)
+            show = partial(console.step, f"{name} {of}", expect=expect)
+            built[name] = golang.program(name, package, of, main=main, show=show)
         return built
 
-    def _wheels(self) -> Path:
+    def _wheels(self, show: cache.Show) -> Path:
         version = self.settings.versions.ray
 
-        def make(result: Path) -> None:
+        def make(result: Path, progress: cache.Progress) -> None:
             log = cache.logs() / f"ray-{version}.log"
             platforms = [
                 "manylinux2014_x86_64",
@@ -130,7 +130,7 @@ class BuildSource:
                 log=log, timeout=1200, error=ImageError, fix=f"see {log}; is there a Ray {version}, does the index answer?",
             )  # fmt: skip
 
-        return cache.cached("wheels", f"ray-{version}-py{_PYTHON_OF_TREE}", make)
+        return cache.cached("wheels", f"ray-{version}-py{_PYTHON_OF_TREE}", make, show=show)
 
     # --- images -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class BuildSource:
     def _pause(self, tree: Path) -> str:
         """Debian's static `catatonit -P` does what Kubernetes' pause does: hold the namespaces and reap children."""
 
-        def extract(result: Path) -> None:
+        def extract(result: Path, progress: cache.Progress) -> None:
             with tarfile.open(tree) as archive, archive.extractfile("./usr/bin/catatonit") or io.BytesIO() as program:
                 result.write_bytes(program.read())
             result.chmod(0o755)

@@ -12,7 +12,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Protocol
 
 from chaos.errors import ImageError
 from chaos.locks import hold
@@ -30,10 +32,31 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
-    """The file or folder ``<cache>/<kind>/<name>``; when it is missing, ``make(scratch)`` must create it at ``scratch``.
+class Progress(Protocol):
+    """Where a builder says what it is doing: a step of the console."""
 
-    Two processes never make the same thing at once.
+    def say(self, text: str) -> None: ...
+
+
+Make = Callable[[Path, Progress], None]
+Show = Callable[[], AbstractContextManager[Progress]]
+
+
+class _Silent:
+    def say(self, text: str) -> None:
+        return
+
+
+def silent() -> AbstractContextManager[Progress]:
+    """Shows nothing: for what takes no time worth showing."""
+    return nullcontext(_Silent())
+
+
+def cached(kind: str, name: str, make: Make, *, show: Show = silent) -> Path:
+    """The file or folder ``<cache>/<kind>/<name>``; when it is missing, ``make(scratch, progress)`` creates it at ``scratch``.
+
+    ``show`` opens a step of the console, and is called only when there is something to do. Two processes never make the same
+    thing at once. Raises ImageError when the cache can't be written.
     """
     folder = cache_dir() / kind
     result = folder / name
@@ -47,7 +70,8 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
             try:
                 made = scratch / "result"
-                make(made)
+                with show() as progress:
+                    make(made, progress)
                 os.replace(made, result)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)

@@ -32,11 +32,11 @@ def packages() -> list[str]:
     return sorted({name for names in PACKAGES.values() for name in names.split()})
 
 
-def rootfs() -> Path:
+def rootfs(show: cache.Show = cache.silent) -> Path:
     """A tar file of the tree."""
     wanted = packages()
 
-    def make(result: Path) -> None:
+    def make(result: Path, progress: cache.Progress) -> None:
         if shutil.which("mmdebstrap") is None:
             if not docker_engine.startable():
                 raise ImageError(
@@ -53,4 +53,4 @@ def rootfs() -> Path:
         )  # fmt: skip
         Path(f"{result}.tar").rename(result)
 
-    return cache.cached("debian", f"{SUITE}-{cache.key(wanted)}.tar", make)
+    return cache.cached("debian", f"{SUITE}-{cache.key(wanted)}.tar", make, show=show)

@@ -45,7 +45,7 @@ def kubectl(version: str) -> Published:
 def fetch(item: Published) -> Path:
     """The program on this disk; downloaded once."""
 
-    def make(result: Path) -> None:
+    def make(result: Path, progress: cache.Progress) -> None:
         expected = _get(item.checksum_url).text.split()[0].lower()
         digest = hashlib.sha256()
         with _get(item.url, stream=True) as answer, result.open("wb") as file:

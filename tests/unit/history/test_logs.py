@@ -163,6 +163,16 @@ def test_a_broken_stream_is_taken_up_without_loss_or_repetition(api, writer, pod
     assert api.requests[1][1]["sinceTime"] == "2026-01-01T00:00:02Z"
 
 
+def test_after_it_was_taken_up_lines_may_be_out_of_order(api, writer, pods, tmp_path):
+    first, second, third = stamped(2, b"a"), stamped(4, b"b"), stamped(1, b"from stderr, a little late")
+    always(api, answers(first, second, third))
+    api.watches[path()].appendleft(answers(first, then="cut"))
+    with streaming(api, writer, tmp_path):
+        pods()
+        pods(state="terminated")
+    assert log(tmp_path) == first + second + third
+
+
 def test_stamps_compare_by_time_though_their_zeros_are_trimmed(api, writer, pods, tmp_path):
     early, late = b"2026-01-01T00:00:01.1Z a\n", b"2026-01-01T00:00:01.15Z b\n"
     api.script(path(), answers(early, then="cut"), answers(early, late), answers(early, late))

@@ -144,6 +144,15 @@ def test_the_outage_is_what_a_client_saw(realistic):
     assert [box.text for box in probes.outages] == ["19.2 s"]  # 18.0, the last success, to 37.2
 
 
+def test_a_stall_is_drawn_as_one_though_no_call_failed(story):
+    story.head_loss()
+    for t, stall in ((19, 0), (30, 10), (40, 20), (41, 0)):
+        story.probe("held-connection", t, took=stall, target={"name": "beside"}, value={"stall": stall, "error": None})
+    lane = lanes(story.view())["probe held-connection", "beside"]
+    assert [dot.ok for dot in lane.dots] == [True, False, False, True]
+    assert [box.text for box in lane.outages] == ["22.0 s"]
+
+
 def test_other_experiments_pods_are_not_drawn(realistic):
     found = lanes(realistic.history.experiment("test_operator_kill"))
     assert [label for label, _ in found] == ["RayJob", "operator", "submitter"]

@@ -1,0 +1,202 @@
+"""The undo log: whatever was appended and not done is found again, also after a crash at any byte."""
+
+import errno
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaos.errors import StackError
+from chaos.faults.undo import Undo, UndoLog, heal, perform
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_disk():
+    """Properties are tried on hundreds of logs; that each is synced is a test of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+names = st.text(max_size=12)
+undos = st.builds(
+    Undo, st.sampled_from(["pod-chain", "repair"]), st.dictionaries(names, names | st.integers(), max_size=3)
+)
+
+
+class Model:
+    """What a log must hold, in the simplest form there is: the entries in the order in which they were appended."""
+
+    def __init__(self):
+        self.entries = {}
+
+    def act(self, log, action, number):
+        """Do one thing to the log and to the model."""
+        if isinstance(action, list):
+            log.append(f"fault-{number}", action)
+            self.entries |= {(f"fault-{number}", index): undo for index, undo in enumerate(action)}
+        elif self.entries:
+            place = list(self.entries)[action % len(self.entries)]
+            log.done(*place)
+            del self.entries[place]
+
+    def pending(self):
+        return [(*place, undo) for place, undo in reversed(self.entries.items())]
+
+
+actions = st.lists(st.lists(undos, max_size=3) | st.integers(0, 20), max_size=12)
+
+
+@given(actions)
+def test_what_was_appended_and_not_done_is_pending_latest_first(actions):
+    with tempfile.TemporaryDirectory() as folder:
+        log, model = UndoLog(Path(folder) / "undo.jsonl"), Model()
+        for number, action in enumerate(actions):
+            model.act(log, action, number)
+        assert UndoLog(log.path).pending() == model.pending()
+
+
+@given(actions, st.data())
+def test_a_log_torn_at_any_byte_gives_its_whole_entries_and_can_be_appended_to(actions, data):
+    with tempfile.TemporaryDirectory() as folder:
+        log, model = UndoLog(Path(folder) / "undo.jsonl"), Model()
+        for number, action in enumerate(actions):
+            model.act(log, action, number)
+        whole = log.path.read_bytes() if log.path.exists() else b""
+        torn = whole[: data.draw(st.integers(0, len(whole)), label="cut at")]
+        log.path.write_bytes(torn)
+
+        expected = {}
+        for line in torn.split(b"\n"):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                assert line == torn.rpartition(b"\n")[2], "only the last line may be torn"
+                continue
+            place = (entry["injection"], entry["index"])
+            if "done" in entry:
+                del expected[place]
+            else:
+                expected[place] = Undo(entry["kind"], entry["what"])
+        assert log.pending() == [(*place, undo) for place, undo in reversed(expected.items())]
+
+        later = Undo("repair", {"name": "later"})
+        log.append("next-1", [later])
+        assert log.pending()[0] == ("next-1", 0, later)
+        assert len(log.pending()) == len(expected) + 1
+        log.done("next-1", 0)
+        assert len(log.pending()) == len(expected)
+
+
+@given(st.binary(max_size=80))
+def test_what_was_never_written_by_us_does_not_hide_what_was(garbage):
+    with tempfile.TemporaryDirectory() as folder:
+        log = UndoLog(Path(folder) / "undo.jsonl")
+        log.path.write_bytes(garbage)
+        log.append("fault-1", [Undo("repair", {"name": "a"})])
+        assert log.pending() == [("fault-1", 0, Undo("repair", {"name": "a"}))]
+
+
+def test_a_stack_without_a_log_has_nothing_to_undo(log):
+    assert log.pending() == []
+    log.append("fault-1", [])
+    assert not log.path.exists()
+
+
+def test_the_log_is_private(log):
+    log.append("fault-1", [Undo("repair", {})])
+    assert log.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_it_is_on_the_disk_before_append_returns(log, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), fsync(fd))[1])
+    log.append("fault-1", [Undo("repair", {"name": "a"})])
+    assert log.path.stat().st_size in synced
+
+
+def test_a_write_that_takes_only_a_part_is_gone_on_with(log, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
+    entries = [Undo("repair", {"name": name}) for name in "abc"]
+    log.append("fault-1", entries)
+    assert [undo for _, _, undo in log.pending()] == entries[::-1]
+
+
+def test_a_full_disk_is_an_error_before_the_fault_goes_on(log, monkeypatch):
+    write = os.write
+    room = [10]
+
+    def nearly_full(descriptor, data):
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: room.pop()])
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    with pytest.raises(OSError, match="No space left"):
+        log.append("fault-1", [Undo("repair", {"name": "a"})])
+    monkeypatch.undo()
+    assert log.pending() == []
+
+
+def test_an_unknown_kind_is_named(cluster):
+    with pytest.raises(StackError, match="no-such-kind"):
+        perform(cluster, Undo("no-such-kind", {}))
+
+
+# --- heal -----------------------------------------------------------------------------------------------------------
+
+
+def test_heal_undoes_all_that_is_left_latest_first_and_says_so(cluster, log):
+    cluster.broken = {"a", "b", "c"}
+    log.append("fault-1", [Undo("repair", {"name": "a"}), Undo("repair", {"name": "b"})])
+    log.append("fault-2", [Undo("repair", {"name": "c"})])
+    healed, failed = heal(cluster, log)
+    assert cluster.repaired == ["c", "b", "a"]
+    assert not cluster.broken
+    assert healed == ["fault-2: repair undone", "fault-1: repair undone", "fault-1: repair undone"]
+    assert failed == []
+    assert heal(cluster, log) == ([], [])
+
+
+def test_one_that_cannot_be_undone_keeps_nothing_else_from_it_and_stays_pending(cluster, log):
+    cluster.broken, cluster.stuck = {"a", "b", "c"}, {"b"}
+    for number, name in enumerate("abc"):
+        log.append(f"fault-{number}", [Undo("repair", {"name": name})])
+    healed, failed = heal(cluster, log)
+    assert cluster.broken == {"b"}
+    assert len(healed) == 2
+    assert failed == ["fault-1: repair could not be undone: b is stuck"]
+    assert [undo.what["name"] for _, _, undo in log.pending()] == ["b"]
+
+    cluster.stuck.clear()
+    assert heal(cluster, log) == (["fault-1: repair undone"], [])
+    assert not cluster.broken
+
+
+def test_an_unknown_kind_keeps_nothing_else_from_being_healed(cluster, log):
+    cluster.broken = {"a"}
+    log.append("fault-1", [Undo("repair", {"name": "a"})])
+    log.append("fault-2", [Undo("of another version", {})])
+    healed, failed = heal(cluster, log)
+    assert (len(healed), len(failed)) == (1, 1)
+    assert not cluster.broken
+
+
+def test_a_log_that_cannot_be_written_keeps_nothing_from_being_healed(cluster, log, monkeypatch):
+    cluster.broken = {"a", "b"}
+    log.append("fault-1", [Undo("repair", {"name": "a"}), Undo("repair", {"name": "b"})])
+
+    def refuse(*place):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(log, "done", refuse)
+    healed, failed = heal(cluster, log)
+    assert not cluster.broken
+    assert healed == []
+    assert len(failed) == 2

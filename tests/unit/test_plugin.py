@@ -1,0 +1,346 @@
+"""How verdicts become pytest's outcomes and the process's exit code. The run itself is a fake: no cluster, no record."""
+
+import importlib
+import os
+import signal
+import sys
+import types
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from chaos import plugin, signals
+from chaos.errors import BusyError, EngineError, StackError
+from chaos.verdict import Judgement, Outcome, Verdict
+
+# Loaded here, or every one of the sessions below would load them anew.
+for module in ("chaos.console", "chaos.experiment"):
+    importlib.import_module(module)
+
+HOLDS = Verdict("FT-2", "", "gcs-ft", Outcome.HOLDS, "both workers survived")
+BROKEN = replace(HOLDS, verdict=Outcome.BROKEN, reason="worker w1 was recreated", judgement=Judgement.NEW_FINDING)
+KNOWN = replace(BROKEN, judgement=Judgement.KNOWN_DEFECT)
+UNKNOWN = replace(HOLDS, verdict=Outcome.UNKNOWN, reason="a gap where it mattered")
+NOT_OFFERED = replace(UNKNOWN, judgement=Judgement.NOT_APPLICABLE, reason="not offered by this version")
+
+
+class FakeRun:
+    """Gives the verdicts that a test put down; an experiment that ended in an error is unknown."""
+
+    given: ClassVar = {}  # verdicts by experiment
+    refuses = None  # what it raises when it is opened
+    refuses_to_close = None
+    opened: ClassVar = []
+
+    def __init__(self, settings, console):
+        self.settings = settings
+        self.folder = settings.results / "the-run"
+        self.verdicts = []
+        self.phases = []
+        self.cut_short = None
+        self.closed = False
+        self.lab = types.SimpleNamespace()
+        FakeRun.opened.append(self)
+
+    def __enter__(self):
+        if self.refuses is not None:
+            raise self.refuses
+        return self
+
+    def __exit__(self, *error):
+        self.closed = True
+        if self.refuses_to_close is not None:
+            raise self.refuses_to_close
+
+    def begin(self, name, declared):
+        self.phases.append(("begin", name))
+
+    def phase(self, phase, **detail):
+        self.phases.append((phase, detail.get("error")))
+
+    def interrupted(self, by):
+        self.cut_short = by
+
+    def end(self, name):
+        self.phases.append(("end", name))
+        error = next((detail for phase, detail in self.phases if phase == "error"), None)
+        found = self.given.get(name, [HOLDS])
+        if error:
+            found = [replace(v, verdict=Outcome.UNKNOWN, reason=f"ended in an error: {error}") for v in found]
+        self.verdicts += found
+        return found
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The fake's class, in the place of the real one."""
+    monkeypatch.setitem(sys.modules, "chaos.run", types.SimpleNamespace(Run=FakeRun))
+    monkeypatch.setattr(signals, "_state", signals._State())
+    for name, value in (("given", {}), ("refuses", None), ("refuses_to_close", None), ("opened", [])):
+        monkeypatch.setattr(FakeRun, name, value)
+    return FakeRun
+
+
+@pytest.fixture
+def experiments(pytester):
+    """Write a file of experiments: their bodies by name."""
+
+    def write(decorator='@experiment(("FT-2", "gcs-ft"), seconds=1, level=Level.SMOKE)', **bodies):
+        lines = [
+            "import os, signal", "import pytest", "from chaos.experiment import experiment",
+            "from chaos.settings import Level",
+        ]  # fmt: skip
+        for name, body in bodies.items():
+            lines += [decorator, f"def test_{name}(lab):", f"    {body}"]
+        return pytester.makepyfile("\n".join(lines))
+
+    return write
+
+
+@pytest.fixture
+def invoke(pytester, run):
+    def call(*arguments):
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments)
+
+    return call
+
+
+@pytest.fixture
+def terminal(monkeypatch, tmp_path):
+    """A file in the place of the terminal to which the plugin writes past pytest's capture."""
+    with (tmp_path / "terminal").open("w") as file:
+        monkeypatch.setattr(plugin, "_terminal", file.fileno())
+        yield tmp_path / "terminal"
+
+
+# --- outcomes -------------------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_that_holds_passes(invoke, experiments, run):
+    experiments(it="pass")
+    result = invoke()
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    (opened,) = run.opened
+    assert opened.phases == [("begin", "it"), ("end", "it")]
+    assert opened.closed
+    result.stdout.fnmatch_lines(["results: */the-run"])
+
+
+def test_broken_is_a_failure_told_in_one_line_a_verdict(invoke, experiments, run):
+    experiments(it="pass")
+    run.given = {"it": [HOLDS, BROKEN]}
+    result = invoke()
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["FT-2 (gcs-ft) broken: worker w1 was recreated"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*chaos/plugin.py*")
+
+
+def test_unknown_is_an_error_and_neither_a_failure_nor_a_skip(invoke, experiments, run):
+    experiments(it="pass")
+    run.given = {"it": [HOLDS, UNKNOWN]}
+    result = invoke()
+    result.assert_outcomes(errors=1)
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["FT-2 (gcs-ft) unknown: a gap where it mattered"])
+
+
+def test_broken_outweighs_unknown(invoke, experiments, run):
+    experiments(one="pass", other="pass")
+    run.given = {"one": [UNKNOWN], "other": [BROKEN]}
+    result = invoke()
+    result.assert_outcomes(failed=1, errors=1)
+    assert result.ret == 1
+
+
+def test_junit_has_a_failure_for_broken_and_an_error_for_unknown(invoke, experiments, run, pytester):
+    experiments(one="pass", other="pass")
+    run.given = {"one": [UNKNOWN], "other": [BROKEN]}
+    invoke("--junitxml=junit.xml")
+    text = (pytester.path / "junit.xml").read_text()
+    assert 'errors="1"' in text
+    assert 'failures="1"' in text
+    assert 'skipped="0"' in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "arguments", "code"),
+    [
+        ([NOT_OFFERED, HOLDS], [], 0),
+        ([KNOWN], [], 1),
+        ([KNOWN, HOLDS], ["--chaos-accept-known"], 0),
+        ([KNOWN, UNKNOWN], ["--chaos-accept-known"], 2),
+        ([KNOWN, BROKEN], ["--chaos-accept-known"], 1),
+    ],
+)
+def test_verdicts_decide_the_exit_code(invoke, experiments, run, verdicts, arguments, code):
+    experiments(it="pass")
+    run.given = {"it": verdicts}
+    assert invoke(*arguments).ret == code
+
+
+@pytest.mark.parametrize(
+    "body", ["raise ValueError('three')", "assert 1 == 2", "pytest.fail('so')", "pytest.skip('not today')"]
+)
+def test_whatever_ends_an_experiment_before_its_end_leaves_it_unknown(invoke, experiments, run, body):
+    experiments(it=body)
+    result = invoke()
+    result.assert_outcomes(errors=1)
+    assert result.ret == 2
+    (opened,) = run.opened
+    assert [phase for phase, _ in opened.phases] == ["begin", "error", "end"]
+    assert opened.cut_short is None
+    assert opened.closed
+
+
+def test_an_experiment_that_could_not_be_set_up_is_unknown(invoke, experiments, pytester):
+    experiments(good="pass")
+    pytester.makepyfile(
+        test_bad="""
+        import pytest
+        from chaos.experiment import experiment
+
+        @pytest.fixture
+        def workload(lab):
+            raise ValueError("did not start")
+
+        @experiment(("FT-3", "delete"), seconds=1)
+        def test_bad(workload):
+            pass
+        """
+    )
+    result = invoke()
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == 2
+
+
+def test_another_test_that_fails_is_not_hidden_behind_verdicts_that_hold(invoke, experiments, pytester):
+    experiments(it="pass")
+    pytester.makepyfile(test_other="def test_other():\n    assert False")
+    result = invoke()
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == 1
+
+
+# --- what ends a session --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", [EngineError("no Docker engine answers", fix="start it"), BusyError("in use by x")])
+def test_without_a_stack_the_session_ends_with_one_message(invoke, experiments, run, problem):
+    experiments(one="pass", other="pass")
+    run.refuses = problem
+    result = invoke()
+    assert result.ret == 4
+    result.stdout.fnmatch_lines([f"*{problem.args[0]}*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert len(run.opened) == 1, "it is not tried again for every experiment"
+
+
+def test_an_experiment_that_does_not_ask_for_the_lab_needs_a_stack_as_well(invoke, pytester, run):
+    pytester.makepyfile(
+        """
+        from chaos.experiment import experiment
+
+        @experiment(("FT-2", "gcs-ft"), seconds=1)
+        def test_it():
+            pass
+        """
+    )
+    run.refuses = StackError("no stack")
+    result = invoke()
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["*no stack*"])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--chaos-kuberay=9.9.9"], ["--chaos-level=all"], ["--chaos-results=/proc/nowhere"]]
+)
+def test_a_wrong_option_ends_the_session_before_anything_is_touched(invoke, experiments, run, arguments):
+    experiments(it="pass")
+    result = invoke(*arguments)
+    assert result.ret == 3
+    assert run.opened == []
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_session_in_order(invoke, experiments, run, number, code):
+    experiments(it=f"os.kill(os.getpid(), {int(number)})", never="pass")
+    result = invoke()
+    assert result.ret == code
+    (opened,) = run.opened
+    assert [phase for phase, _ in opened.phases] == ["begin", "error", "end"]
+    assert opened.cut_short == number.name
+    assert opened.closed
+
+
+def test_a_signal_while_the_stack_is_being_stood_up_has_the_same_exit_code(invoke, experiments, run, monkeypatch):
+    experiments(it="pass")
+    monkeypatch.setattr(FakeRun, "__enter__", lambda self: os.kill(os.getpid(), signal.SIGTERM))
+    assert invoke().ret == 143
+
+
+def test_results_that_cannot_be_written_are_told_in_one_message(invoke, experiments, run, terminal):
+    experiments(it="pass")
+    run.refuses_to_close = StackError("no space for the report")
+    result = invoke()
+    assert result.ret == 4
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    assert terminal.read_text() == "error: no space for the report\n"
+
+
+# --- levels ---------------------------------------------------------------------------------------------------------
+
+LEVELS = """
+from chaos.experiment import experiment
+from chaos.settings import Level
+
+@experiment(("FT-2", "a"), seconds=1, level=Level.SMOKE)
+def test_quick(lab): pass
+
+@experiment(("FT-2", "b"), seconds=1, level=Level.CORE)
+def test_usual(lab): pass
+
+@experiment(("FT-2", "c"), seconds=1, level=Level.FULL)
+def test_long(lab): pass
+
+def test_no_experiment(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed", "left"),
+    [
+        (["--chaos-level=smoke"], 2, ["left to level core: test_usual", "left to level full: test_long"]),
+        ([], 3, ["left to level full: test_long"]),
+        (["--chaos-level=full"], 4, []),
+    ],
+)
+def test_what_a_higher_level_runs_is_left_out_and_listed_at_the_end(invoke, pytester, arguments, passed, left):
+    pytester.makepyfile(LEVELS)
+    result = invoke(*arguments)
+    result.assert_outcomes(passed=passed, deselected=len(left))
+    assert [line for line in result.outlines if line.startswith("left to level")] == left
+    assert result.ret == 0
+
+
+# --- where there is no experiment -----------------------------------------------------------------------------------
+
+
+def test_a_session_without_experiments_is_left_alone(invoke, pytester, run):
+    pytester.makepyfile("def test_it(): pass\ndef test_wrong(): assert False")
+    result = invoke("--chaos-kuberay=9.9.9")
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == 1
+    assert run.opened == []
+    assert not (pytester.path / "results").exists()
+
+
+def test_the_run_is_opened_only_when_a_test_asks_for_it(invoke, experiments, run):
+    experiments(it="pass")
+    result = invoke("--collect-only")
+    assert result.ret == 0
+    assert run.opened == []
