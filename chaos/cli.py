@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with handled():
             code = verb(arguments, console)
     except ChaosError as problem:
-        console.fail(problem)
+        Console(sys.stderr).fail(problem)
         code = problem.exit_code
     except Interrupted as interrupt:
         console.info(f"interrupted by {interrupt}")
@@ -110,12 +111,29 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     import pytest  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
+    _require_expression(settings.select)
     words = ["--pyargs", "chaos.experiments", "-p", "no:terminal", "-p", "no:cacheprovider", "-s", "-o", "addopts="]
     words += ["-k", settings.select] if settings.select else []
     words += _forwarded(arguments, (*STACK_OPTIONS, *RUN_OPTIONS))
     words += [f"--chaos-seed={settings.seed}"] if not getattr(arguments, "seed", None) else []
     code = int(pytest.main(words))
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+        raise UsageError(
+            f"no experiment of level {settings.level} matches {settings.select!r}",
+            fix="`kuberay-chaos list` names them all",
+        )
     return _explain(code, console)
+
+
+def _require_expression(select: str) -> None:
+    """Refuse what pytest's -k can't read, for which pytest has an exit code of another meaning than ours."""
+    operands = re.sub(r"[^\s()]+", lambda word: word[0] if word[0] in {"and", "or", "not"} else "True", select)
+    try:
+        compile(operands.strip() or "True", "-k", "eval")
+    except SyntaxError:
+        raise UsageError(
+            f"-k {select!r} is not an expression", fix="parts of names, joined by and, or, not and parentheses"
+        ) from None
 
 
 def _forwarded(arguments: argparse.Namespace, options: Sequence[Option]) -> list[str]:
@@ -171,6 +189,7 @@ def _images_save(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack.images.choose import choose  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
+    archive.require_writable(arguments.file)
     engine = docker_engine.ensure(console)
     provided = choose(settings, engine, console).provide(console)
     archive.save(provided, settings, engine, arguments.file, console)

@@ -129,9 +129,14 @@ def _open(config: pytest.Config) -> Run:
         _exit(config, problem)
 
 
+def _has_reporter(config: pytest.Config) -> bool:
+    """Whether pytest itself tells what went wrong; the command's `run` leaves that to us."""
+    return config.pluginmanager.has_plugin("terminalreporter")
+
+
 def _exit(config: pytest.Config, problem: ChaosError) -> NoReturn:
     """End the session with one message, which pytest's terminal reporter prints if there is one."""
-    if not config.pluginmanager.has_plugin("terminalreporter"):
+    if not _has_reporter(config):
         config.stash[_SESSION].console().fail(problem)
     pytest.exit(str(problem), returncode=problem.exit_code)
 
@@ -201,10 +206,14 @@ def pytest_runtest_makereport(
         report.longrepr = str(call.excinfo.value)
         if call.excinfo.errisinstance(Unknown):
             report.when = "setup"
-    elif report.failed and declaration(item) is not None:
-        item.config.stash[_SESSION].unjudged = True
     elif report.failed:
-        item.config.stash[_SESSION].failed_otherwise = True
+        ours = item.config.stash[_SESSION]
+        if declaration(item) is not None:
+            ours.unjudged = True
+        else:
+            ours.failed_otherwise = True
+        if not _has_reporter(item.config):
+            ours.console().info(f"{item.name} ({report.when}): {report.longreprtext}")
     return report
 
 
@@ -232,12 +241,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def _exit_status(ours: _Session, exitstatus: int) -> int:
     """What the verdicts make of pytest's own exit status; no verdict, or another end than tests had, leaves it."""
+    verdicts = ours.run.verdicts if ours.run else []
     of_pytest = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    if of_pytest or ours.run is None or not (ours.run.verdicts or ours.unjudged):
+    if of_pytest or not (verdicts or ours.unjudged):
         return exitstatus
     if ours.failed_otherwise:
         return 1
-    of_verdicts = exit_code(ours.run.verdicts, accept_known=ours.settings.accept_known)
+    of_verdicts = exit_code(verdicts, accept_known=ours.settings.accept_known)
     return 2 if ours.unjudged and of_verdicts == 0 else of_verdicts
 
 

@@ -266,9 +266,9 @@ def _fresh(instance: _Instance, received: Iterator[bytes], limit: int) -> Iterat
 
 
 def _instant(line: bytes) -> tuple[bytes, bytes] | None:
-    """The line's stamp, comparable: seconds and nanoseconds; None without a stamp. The kubelet trims trailing zeros."""
+    """The line's stamp, comparable: seconds, and decimals less trailing zeros; None without a stamp."""
     found = _STAMP.match(line)
-    return (found[1], (found[2] or b"").ljust(9, b"0")) if found else None
+    return (found[1], found[2] or b"") if found else None
 
 
 class _Output:

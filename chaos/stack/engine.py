@@ -29,6 +29,8 @@ STACK_LABEL = "kuberay-chaos.stack"
 # The runtime under which our own engine grants what this machine can grant.
 ADAPTED_RUNTIME = "without-sys-resource"
 
+_ANSWER_SECONDS = 10.0
+
 _START_FIX = (
     "start Docker, or run as root on Debian or Ubuntu, where the distribution's engine is installed and started"
 )
@@ -75,7 +77,7 @@ class Engine:
 
 def reachable() -> Executed:
     """Ask the daemon for its version; not ok when there is none, it hangs, or we may not."""
-    return run(["docker", "version", "--format", "{{.Server.Version}}"], timeout=10, check=False)
+    return run(["docker", "version", "--format", "{{.Server.Version}}"], timeout=_ANSWER_SECONDS, check=False)
 
 
 def ensure(console: Console) -> Engine:
@@ -84,6 +86,9 @@ def ensure(console: Console) -> Engine:
     if answer.ok:
         return Engine()
     said = answer.error_text
+    if answer.code is None and shutil.which("docker") is not None:
+        # There is one: a second beside it would fight it for the same folders and rules.
+        raise EngineError(f"the Docker engine does not answer: {said.strip()}", fix="restart it, or see its log")
     if "permission denied" in said.lower():
         raise EngineError(
             "Docker is there but this user may not use it",
@@ -160,8 +165,8 @@ def _start() -> None:
     if not may_raise_limits():
         arguments += ["--add-runtime", f"{ADAPTED_RUNTIME}={_install_runtime(home)}"]
         arguments += ["--default-runtime", ADAPTED_RUNTIME]
-    log = (home / "dockerd.log").open("ab")
-    child = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    with (home / "dockerd.log").open("ab") as log:
+        child = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     fix = f"see {home / 'dockerd.log'}"
     until(

@@ -25,7 +25,12 @@ def forwarded(cluster: Cluster, namespace: str, pod: str, port: int) -> Iterator
         ["port-forward", f"--namespace={namespace}", "--address=127.0.0.1", f"pod/{pod}", f":{port}"]
     )
     forward = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     timer = threading.Timer(_READY_SECONDS, forward.kill)
     timer.start()

@@ -100,7 +100,7 @@ class Kind:
     def owned(self) -> bool:
         """Whether the cluster of this name is ours: its nodes are on our network."""
         network = self.engine.inspect("network", self.network)
-        return network is not None and network.get("Labels", {}).get(STACK_LABEL) == self.name
+        return network is not None and (network.get("Labels") or {}).get(STACK_LABEL) == self.name
 
     def create(self, node_image: str, console: Console, *, kubernetes: str) -> None:
         """Create the cluster; returns when kind says that it is made, which is before anything in it is ready."""

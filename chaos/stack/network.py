@@ -41,7 +41,8 @@ ExecStart=/usr/local/sbin/kuberay-chaos-seal
 WantedBy=multi-user.target
 """
 
-COREFILE = """.:53 {
+# Two servers, since the order of plugins is fixed and `template` would answer before `kubernetes` is asked.
+COREFILE = """cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
     errors
     health {
        lameduck 5s
@@ -49,20 +50,17 @@ COREFILE = """.:53 {
     ready
     kubernetes cluster.local in-addr.arpa ip6.arpa {
        pods insecure
-       fallthrough in-addr.arpa ip6.arpa
        ttl 30
     }
     prometheus :9153
-    cache 30 {
-       disable success cluster.local
-       disable denial cluster.local
-    }
+    reload
+    loadbalance
+}
+.:53 {
+    errors
     template ANY ANY {
        rcode NXDOMAIN
     }
-    loop
-    reload
-    loadbalance
 }
 """
 

@@ -30,7 +30,15 @@ PROBE_POD = (NAMESPACE, MEMBERS[0], "redis")
 _START_SECONDS = 120.0
 # A Sentinel needs 3 s to call a primary dead, elections repeat after 20 s, and a member that joins waits up to 20 s.
 _AGREE_SECONDS = 60.0
-_COMMAND_SECONDS = 5.0
+
+# Both servers of a pod are asked in one go, from the Sentinel's container: the pod's containers share an address.
+_RULE = "-----"
+_QUESTIONS = f"""
+timeout 3 redis-cli info replication
+echo {_RULE}
+timeout 3 redis-cli -p 26379 sentinel master {SERVICE_NAME}
+"""
+_EXEC_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -149,14 +157,14 @@ def _secret(namespace: str, password: str) -> Object:
 
 def _member(cluster: Cluster, pod: str) -> Member:
     found = cluster.get("pods", NAMESPACE, pod)
-    address = found["status"].get("podIP") if found else None
-    replication = _ask(cluster, pod, "redis", "6379", "info", "replication")
-    info = dict(line.split(":", 1) for line in replication if ":" in line)
-    sentinel = _ask(cluster, pod, "sentinel", "26379", "sentinel", "master", SERVICE_NAME)
-    view = dict(zip(sentinel[::2], sentinel[1::2], strict=False))
+    executed = cluster.exec(NAMESPACE, pod, ["sh", "-c", _QUESTIONS], container="sentinel", timeout=_EXEC_SECONDS)
+    replication, _, sentinel = executed.text.replace("\r", "").partition(f"{_RULE}\n")
+    info = dict(line.split(":", 1) for line in replication.splitlines() if ":" in line)
+    words = sentinel.splitlines()
+    view = dict(zip(words[::2], words[1::2], strict=False))
     return Member(
         pod=pod,
-        address=address,
+        address=found["status"].get("podIP") if found else None,
         role=info.get("role"),
         in_sync=_in_sync(info) if info.get("role") == "master" else None,
         names=view.get("ip"),
@@ -167,10 +175,3 @@ def _member(cluster: Cluster, pod: str) -> Member:
 def _in_sync(info: Mapping[str, str]) -> int:
     """How many replicas a primary's ``INFO replication`` lists as online."""
     return sum(key.startswith("slave") and "state=online" in value for key, value in info.items())
-
-
-def _ask(cluster: Cluster, pod: str, container: str, port: str, *command: str) -> list[str]:
-    """The lines of a server's answer; none when it doesn't answer."""
-    bounded = ["timeout", f"{_COMMAND_SECONDS - 2:g}", "redis-cli", "-p", port, *command]
-    answer = cluster.exec(NAMESPACE, pod, bounded, container=container, timeout=_COMMAND_SECONDS)
-    return answer.stdout.decode(errors="replace").splitlines() if answer.ok else []

@@ -251,7 +251,4 @@ def heal_running(settings: Settings) -> list[str]:
 def farewell(stack: Stack) -> str:
     """What is left running, and how to remove it."""
     engine = ", and the Docker engine that was started for it" if docker_engine.started_by_us() else ""
-    return (
-        f"the stack {stack.kind.name} is up (kubeconfig: {stack.folder.kubeconfig}); "
-        f"`make down` removes it{engine}"
-    )
+    return f"the stack {stack.kind.name} is up (kubeconfig: {stack.folder.kubeconfig}); `make down` removes it{engine}"

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from chaos import cli, doctor, signals
+from chaos import cli, doctor, plugin, signals
 from chaos.errors import DoctorError, EngineError, StackError
 from chaos.stack import engine
 
@@ -142,7 +142,7 @@ def test_what_keeps_the_stack_from_standing_is_4(told, monkeypatch, problem):
     assert err.startswith(f"error: {problem.args[0]}\n")
 
 
-def test_a_run_without_a_stack_says_why(told, monkeypatch):
+def test_a_run_without_a_stack_says_why(told, monkeypatch, tmp_path):
     class Run:
         def __init__(self, settings, console):
             pass
@@ -150,10 +150,15 @@ def test_a_run_without_a_stack_says_why(told, monkeypatch):
         def __enter__(self):
             raise EngineError("no Docker engine answers", fix="start it")
 
+        def __exit__(self, *error):
+            pytest.fail("it was never open")
+
     monkeypatch.setitem(sys.modules, "chaos.run", types.SimpleNamespace(Run=Run))
-    code, out, err = told("run", "--level", "smoke")
+    with (tmp_path / "terminal").open("w") as terminal:
+        monkeypatch.setattr(plugin, "_terminal", terminal.fileno())
+        code, out, _ = told("run", "--level", "smoke")
     assert code == 4
-    assert (out + err).count("no Docker engine answers") == 1
+    assert (tmp_path / "terminal").read_text() == "error: no Docker engine answers\nwhat to do: start it\n"
     assert "exit code 4: the stack could not be stood up" in out
 
 

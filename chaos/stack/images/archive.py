@@ -10,6 +10,8 @@ import json
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from chaos.stack.images import cache
 from chaos.stack.images.source import Provided
 
 _FORMAT = 1
+_PARTS = ("images.tar", "bin/kind", "bin/kubectl", "kuberay.tar")
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,15 @@ class Inventory:
     digests: dict[str, str]
 
 
-def save(provided: Provided, settings: Settings, engine: Engine, target: Path, console: Console) -> None:
-    """Write an archive of everything that ``provided`` holds; appears whole or not at all."""
-    references = sorted({provided.node, *provided.images.values(), *provided.control_plane.values()})
+def require_writable(target: Path) -> None:
+    """Raises UsageError when no archive can be written there: asked before hours of work, not after them."""
+    with _scratch_beside(target):
+        pass
+
+
+@contextmanager
+def _scratch_beside(target: Path) -> Iterator[Path]:
+    """A folder on the file system of ``target``, removed afterwards."""
     try:
         scratch = Path(tempfile.mkdtemp(prefix=".archive.", dir=target.absolute().parent))
     except OSError as problem:
@@ -46,6 +55,15 @@ def save(provided: Provided, settings: Settings, engine: Engine, target: Path, c
             f"{target} can't be written: {problem}", fix="choose a folder with room that you may write to"
         ) from problem
     try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def save(provided: Provided, settings: Settings, engine: Engine, target: Path, console: Console) -> None:
+    """Write an archive of everything that ``provided`` holds; appears whole or not at all."""
+    references = sorted({provided.node, *provided.images.values(), *provided.control_plane.values()})
+    with _scratch_beside(target) as scratch:
         with console.step(f"Saving {len(references)} images", expect=60):
             engine.docker("save", "--output", scratch / "images.tar", *references, timeout=1800)
         (scratch / "bin").mkdir()
@@ -53,7 +71,6 @@ def save(provided: Provided, settings: Settings, engine: Engine, target: Path, c
         shutil.copy2(provided.kubectl, scratch / "bin" / "kubectl")
         with tarfile.open(scratch / "kuberay.tar", "w") as tar:
             tar.add(provided.kuberay_config, arcname="config")
-        parts = ["images.tar", "bin/kind", "bin/kubectl", "kuberay.tar"]
         inventory = {
             "format": _FORMAT,
             "versions": settings.versions.as_json(),
@@ -61,17 +78,15 @@ def save(provided: Provided, settings: Settings, engine: Engine, target: Path, c
             "images": provided.images,
             "control_plane": provided.control_plane,
             "operator": settings.kuberay_image or "",
-            "digests": {part: cache.file_digest(scratch / part) for part in parts},
+            "digests": {part: cache.file_digest(scratch / part) for part in _PARTS},
         }
         (scratch / "inventory.json").write_text(json.dumps(inventory, indent=2))
         with console.step(f"Writing {target}", expect=30):
             whole = scratch / "whole.tar"
             with tarfile.open(whole, "w") as tar:
-                for part in ["inventory.json", *parts]:
+                for part in ["inventory.json", *_PARTS]:
                     tar.add(scratch / part, arcname=part)
             whole.rename(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 class ArchiveSource:
@@ -122,8 +137,8 @@ class ArchiveSource:
             with tarfile.open(self.path) as tar:
                 tar.extractall(result, filter="data")
             inventory = _inventory(result)
-            for part, digest in inventory.digests.items():
-                if cache.file_digest(result / part) != digest:
+            for part in _PARTS:
+                if cache.file_digest(result / part) != inventory.digests.get(part):
                     raise ImageError(
                         f"{part} in {self.path} is damaged: its sha256 isn't the inventory's", fix="copy the file again"
                     )

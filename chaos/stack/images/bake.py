@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from chaos.console import Console
 from chaos.errors import ImageError
-from chaos.process import Executed
+from chaos.process import Executed, run
 from chaos.stack.engine import Engine
 from chaos.stack.images import cache
 from chaos.stack.images.source import Provided
@@ -66,17 +66,13 @@ def load_into(engine: Engine, container: str, images: Mapping[str, str]) -> None
     references = sorted(set(images.values()))
     save = subprocess.Popen(["docker", "save", *references], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        done = subprocess.run(
+        run(
             ["docker", "exec", "-i", container, *_CTR, "images", "import", "--no-unpack", "--digests", "-"],
-            stdin=save.stdout, capture_output=True, timeout=600, check=False,
+            stdin=save.stdout, timeout=600, error=ImageError,
         )  # fmt: skip
     finally:
         save.kill()
-        save.wait()
-    if done.returncode != 0:
-        raise ImageError(
-            f"images could not be imported into {container}: {done.stderr.decode(errors='replace')[-500:]}"
-        )
+        save.communicate()
     for official, local in images.items():
         _tag(engine, container, local, official)
     for local in references:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +48,10 @@ def fetch(item: Published) -> Path:
     """The program on this disk; downloaded once."""
 
     def make(result: Path, progress: cache.Progress) -> None:
-        expected = _get(item.checksum_url).text.split()[0].lower()
+        expected = _checksum(item)
         digest = hashlib.sha256()
         with _get(item.url, stream=True) as answer, result.open("wb") as file:
-            for chunk in answer.iter_content(_CHUNK):
+            for chunk in _chunks(answer):
                 digest.update(chunk)
                 file.write(chunk)
         if digest.hexdigest() != expected:
@@ -77,8 +79,29 @@ def _get(url: str, *, stream: bool = False) -> requests.Response:
         answer = _answer(url, stream)
         answer.raise_for_status()
     except requests.RequestException as problem:
-        raise ImageError(
-            f"{url} can't be fetched: {problem}",
-            fix="check the connection; without internet use `--images build` or `--images archive`",
-        ) from problem
+        raise _failed(url, problem) from problem
     return answer
+
+
+def _chunks(answer: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from answer.iter_content(_CHUNK)
+    except requests.RequestException as problem:
+        raise _failed(answer.url, problem) from problem
+
+
+def _checksum(item: Published) -> str:
+    word = (_get(item.checksum_url).text.split() or [""])[0].lower()
+    if re.fullmatch(r"[0-9a-f]{64}", word) is None:
+        raise ImageError(
+            f"{item.checksum_url} holds no sha256",
+            fix="find out who answers under that address; a proxy may ask for a login",
+        )
+    return word
+
+
+def _failed(url: str, problem: requests.RequestException) -> ImageError:
+    return ImageError(
+        f"{url} can't be fetched: {problem}",
+        fix="check the connection; without internet use `--images build` or `--images archive`",
+    )

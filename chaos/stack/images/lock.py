@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.errors import ImageError
 from chaos.locks import atomic_write
 from chaos.paths import state_dir
 
@@ -25,11 +26,17 @@ class DigestLock:
         return cls(state_dir() / "image-digests.json")
 
     def entries(self) -> dict[str, dict[str, str]]:
+        """Empty when there is no file; raises ImageError when it can't be read, since then nothing would bind any more."""
         try:
-            found: dict[str, dict[str, str]] = json.loads(self.path.read_text())
+            document = json.loads(self.path.read_text())
+            return {name: {"digest": entry["digest"], "how": entry["how"]} for name, entry in document.items()}
         except FileNotFoundError:
             return {}
-        return found
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+            raise ImageError(
+                f"the digest lock {self.path} can't be read: {problem}",
+                fix="if you trust what the registries serve today, remove it and run `kuberay-chaos images lock`",
+            ) from problem
 
     def accept(self, name: str, digest: str) -> bool:
         """Whether ``digest`` is what the lock says; a name that it doesn't know is recorded and accepted."""

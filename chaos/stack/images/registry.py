@@ -96,7 +96,7 @@ class RegistrySource:
     def _digest(self, reference: str) -> str:
         """The digest that the registry gave (``sha256:…``)."""
         described = self.engine.inspect("image", reference)
-        for listed in (described or {}).get("RepoDigests", []):
+        for listed in (described or {}).get("RepoDigests") or []:
             return str(listed.partition("@")[2])
         raise ImageError(
             f"{reference} carries no registry digest", fix=f"docker rmi {reference}, so that it is pulled anew"

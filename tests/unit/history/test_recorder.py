@@ -234,11 +234,11 @@ def test_an_outage_that_outlasts_the_recording_is_a_gap(api, writer):
 
 
 def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_hot_loop(api, writer, pod):
-    api.script(PATH, *[sends(then="end")] * 3, sends(("ADDED", pod("a", 101))))
+    api.script(PATH, *[sends(then="end")] * 2, sends(("ADDED", pod("a", 101))))
     began = time.monotonic()
-    with recording(api, writer, Pace(watch=1, slack=0.2, first_pause=0.05, longest_pause=1)):
+    with recording(api, writer, Pace(watch=1, slack=0.2, first_pause=0.2, longest_pause=1)):
         wait_for(writer, uid="a")
-    assert time.monotonic() - began >= (0.05 + 0.1 + 0.2) / 2
+    assert time.monotonic() - began >= (0.2 + 0.4) / 2
 
 
 def test_a_resource_that_is_not_served_yet_is_empty_until_it_is(api, writer, pod):
