@@ -120,12 +120,12 @@ def run_logged(
     """
     words = [str(word) for word in argv]
     log.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + timeout
     tail: list[str] = []
     with log.open("ab") as sink:
         try:
             with _started(words, stdin=None, stderr=subprocess.STDOUT, env=env, cwd=cwd) as process:
                 assert process.stdout is not None
+                deadline = time.monotonic() + timeout
                 for raw in _lines(process.stdout, deadline):
                     sink.write(raw)
                     line = raw.decode(errors="replace").rstrip()

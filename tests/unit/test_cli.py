@@ -192,7 +192,7 @@ def test_the_list_is_text_or_json(told):
 
 
 def test_the_module_is_the_command():
-    done = subprocess.run([*MODULE, "up", "--ray", "two"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*MODULE, "up", "--ray", "two"], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (3, "")
     assert "'two' is not a version of ray" in done.stderr
     assert "Traceback" not in done.stderr
@@ -216,14 +216,13 @@ sys.exit(cli.main(["up"]))
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_command_exits_as_shells_have_it(number, code):
+def test_an_interrupted_command_exits_as_shells_have_it():
     with subprocess.Popen(
         [sys.executable, "-c", STANDING_UP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout.readline() == "examining\n"
-        os.kill(child.pid, number)
-        out, err = child.communicate(timeout=20)
-    assert child.returncode == code
-    assert f"interrupted by {number.name}" in out + err
+        os.kill(child.pid, signal.SIGTERM)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 143
+    assert "interrupted by SIGTERM" in out + err
     assert "Traceback" not in err
