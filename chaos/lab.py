@@ -35,6 +35,8 @@ APART_SECONDS = 20.0
 SETTLE_SECONDS = 75.0
 # A killed operator's lease runs out after 15 s and is retried every 2 s; pod start and cache sync come on top.
 LEASE_SECONDS = 60.0
+# An entrypoint that nobody lets go ends by itself, so that nothing is left running.
+_LONGEST_JOB_SECONDS = 900
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,15 +82,22 @@ class Lab:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
-    def rayjob(self, arm: str, *, seconds: int, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
-        """Create a RayJob whose entrypoint keeps a ledger and works for ``seconds``."""
+    def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
+        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
         namespace = self.namespace(arm)
         path = self._ledger / f"{namespace}.jsonl"
+        seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
+        entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         return ray.create_rayjob(
             self.cluster, namespace, "job", ft=False, image=self._images["ray"], ray_version=self._ray_version,
-            entrypoint=f"python /chaos/ledger_job.py --seconds {seconds} --exit-code {exit_code}",
-            ledger=f"/ledger/{path.parent.name}/{path.name}", spec={"backoffLimit": backoff_limit},
+            entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
+            spec={"backoffLimit": backoff_limit},
         )  # fmt: skip
+
+    def release(self, job: RayJobHandle) -> None:
+        """Let the job's entrypoint end, now and in every later execution."""
+        (self._ledger / f"{job.namespace}.release").touch()
+        self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing."""
@@ -159,7 +168,7 @@ class Lab:
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
-    def functional(self, cluster: RayClusterHandle, *actors: str, seconds: float = 15.0) -> bool:
+    def functional(self, cluster: RayClusterHandle, *actors: str, seconds: float = 10.0) -> bool:
         """Use the cluster once, as a user would, and record the answer."""
         answer = self._probe(
             "functional", cluster_target(cluster),
@@ -202,6 +211,11 @@ class Lab:
         """Ray's record of a submitted job, and whether its driver is a process of the head."""
         target = {**cluster_target(cluster), "submission_id": submission_id}
         return self._probe("job", target, lambda: job_record(self.cluster, cluster, submission_id))
+
+    def job_ends(self, cluster: RayClusterHandle, submission_id: str, *, deadline: float = 60) -> None:
+        """Read a job's record until it isn't running any more; Ray takes its time to find out. What it was last is recorded."""
+        with self.step(f"job {submission_id} ends", deadline=deadline):
+            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") != "RUNNING", deadline)
 
     def record_submissions(self, job: RayJobHandle) -> None:
         """The submission IDs that Ray knows in the RayJob's cluster."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shlex
@@ -28,7 +29,7 @@ from chaos.history.recorder import Recorder
 from chaos.history.store import HistoryWriter
 from chaos.judge import judge
 from chaos.lab import Lab
-from chaos.locks import hold
+from chaos.locks import atomic_write, hold
 from chaos.settings import Settings
 from chaos.signals import shielded
 from chaos.stack import kuberay, redis
@@ -123,8 +124,10 @@ class Run:
         if self.ledger.exists():
             shutil.copytree(self.ledger, self.folder / "ledger", dirs_exist_ok=True)
             shutil.rmtree(self.ledger, ignore_errors=True)
+        run = self.describe()
+        atomic_write(self.folder / "run.json", json.dumps(run, indent=2) + "\n", mode=0o644)
         history = History.load(self.folder / "history.jsonl")
-        reports.write_all(self.folder, history, self.verdicts, self.describe())
+        reports.write_all(self.folder, history, self.verdicts, run)
         _point(self.settings.results / "latest", self.folder)
 
     def interrupted(self, by: str) -> None:

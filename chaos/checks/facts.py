@@ -11,11 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chaos.errors import Unjudged
-from chaos.history.reader import History, Injection, Lifetime, Object, Probe, State, is_terminating, restart_count
+from chaos.history.reader import (
+    History,
+    Injection,
+    Lifetime,
+    Object,
+    Probe,
+    State,
+    is_terminating,
+    labels,
+    restart_count,
+)
 from chaos.verdict import Evidence
-
-# Both charts and the plain manifests of KubeRay: the label's value changed its spelling between them.
-OPERATOR_LABELS = ({"app.kubernetes.io/name": "kuberay-operator"}, {"app.kubernetes.io/name": "kuberay"})
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
@@ -39,6 +46,11 @@ def applied_at(fault: Injection) -> float:
 def ended_at(fault: Injection) -> float:
     """When the fault stopped acting: undone, else its apply step (a kill is over at once)."""
     return applied_at(fault) if fault.undone_at is None else fault.undone_at
+
+
+def together(faults: Iterable[Injection]) -> bool:
+    """Whether these faults were injected as one: they are of one group."""
+    return len({fault.steps["apply"].get("group") for fault in faults}) == 1
 
 
 def fault_evidence(fault: Injection) -> Evidence:
@@ -78,9 +90,31 @@ def ray_pods(history: History, namespace: str, cluster: str, node_type: str) -> 
     return history.objects("pods", namespace=namespace, labels=labels)
 
 
+def role(pod: Object) -> str:
+    """What a pod is to KubeRay: head, worker, clean-up, submitter, operator or Redis; empty for any other.
+
+    KubeRay's own labels go first. It gives every Ray pod ``app.kubernetes.io/name: kuberay``, which the plain
+    manifests give the operator as well, so that name says nothing; the chart's is ``kuberay-operator``.
+    """
+    carried = labels(pod)
+    node_type = carried.get("ray.io/node-type")
+    if node_type in ("head", "worker"):
+        return node_type
+    if node_type == "redis-cleanup":
+        return "clean-up"
+    if "ray.io/cluster" in carried:
+        return ""
+    if "kuberay-operator" in (carried.get("app.kubernetes.io/component"), carried.get("app.kubernetes.io/name")):
+        return "operator"
+    if "job-name" in carried or "batch.kubernetes.io/job-name" in carried:
+        return "submitter"
+    name = str(pod["metadata"].get("name", ""))
+    return "Redis" if "redis" in name or "sentinel" in name else ""
+
+
 def operator_pods(history: History) -> list[Lifetime]:
     """The KubeRay operator's pods, in whichever namespace it was installed."""
-    return [pod for labels in OPERATOR_LABELS for pod in history.objects("pods", labels=labels)]
+    return [pod for pod in history.objects("pods") if role(pod.latest.object) == "operator"]
 
 
 def rayjob_at(history: History, namespace: str, name: str, t: float) -> Lifetime:

@@ -16,9 +16,12 @@ def functional_twice(history: History, *, namespace: str, cluster: str, apart: f
     Counted on the stretch at the view's end with no failed probe and no new head in it. Why twice: with a stopped
     Redis primary that Sentinel had replaced, calls were answered 2 s after it went on, and the GCS exited 12 s later,
     when the old primary was demoted and closed its clients. 20 s cover that. Ready pods are no evidence: they stay
-    Ready in a black hole.
+    Ready in a black hole. ``recovery_seconds`` counts as `head_recovery` does, from the first fault to ``functional``, as
+    long as all faults were kills at one moment and the first success stood; else the name says what is different.
     """
-    since = max(facts.ended_at(fault) for fault in facts.applied(history))
+    faults = facts.applied(history)
+    last_fault = max(faults, key=facts.ended_at)
+    since = facts.ended_at(last_fault)
     probes = [probe for probe in facts.functional_probes(history, namespace, cluster) if facts.began(probe) >= since]
     if not probes:
         raise Unjudged(f"no functional probe of {cluster} after the last fault was over")
@@ -37,10 +40,20 @@ def functional_twice(history: History, *, namespace: str, cluster: str, apart: f
         raise Unjudged(f"no two successes {apart:.0f} s apart on one head at the end of the record")
     first = stretch[0]
     facts.no_gap(history, "pods", first.t, last.t)
-    delay = round(first.t - since, 3)
+    if last_fault.undone_at is not None:
+        zero, event, name = since, "the fault was undone", "functional_after_undo"
+    elif facts.together(faults):
+        zero, event, name = facts.applied_at(faults[0]), "the fault", "functional"
+    else:
+        zero, event, name = since, "the last fault", "functional_after_last_fault"
+    again = facts.functional_again(history, namespace, cluster, zero)
+    if name == "functional" and again is not None and again.n != first.n:
+        name = "functional_for_good"  # there were failures after the first success
+    delay = round(first.t - zero, 3)
+    still = f"and still {last.t - first.t:.0f} s later, same head"
     return Finding(
         Outcome.HOLDS,
-        f"functional {delay:.1f} s after the last fault was over and still {last.t - first.t:.0f} s later, same head",
-        (facts.probe_evidence(first), facts.probe_evidence(last)),
-        {"functional_after_fault_over": delay},
+        f"functional {delay:.1f} s after {event} {still}",
+        (facts.probe_evidence(first), facts.probe_evidence(last, f"probe {last.name} succeeded again, same head")),
+        {name: delay},
     )

@@ -35,10 +35,10 @@ def test_head_deleted(lab: Lab) -> None:
     # 3. A raylet notices only by its self check that its GCS is another one.
     lab.observe(APART_SECONDS, why="a second look, apart from the first")
     lab.functional_again({ft: ["counter"], plain: []})
-    lab.record_job(ft, "first")
     lab.submit_driver(ft, "second")
     lab.observe(SETTLE_SECONDS - APART_SECONDS, why="until every raylet has checked its head")
     lab.functional_again({ft: ["counter"], plain: []})
+    lab.job_ends(ft, "first")
     lab.record_job(ft, "second")
 
     # 4. The worker that the actor lives on is lost as well.

@@ -24,13 +24,12 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
     Controls, in the same history: a second RayJob whose submitter Job is removed while no operator runs, which must get
     another one; a third whose entrypoint fails, which must open another attempt.
     """
-    # 1. Three RayJobs get as far as having a cluster.
-    reused = lab.rayjob("reused", seconds=60)
-    removed = lab.rayjob("job-removed", seconds=60)
-    failing = lab.rayjob("failing", seconds=5, exit_code=1, backoff_limit=1)
+    # 1. Three RayJobs get as far as having a cluster. The failing one may end at once, the others when they are let go.
+    reused, removed = lab.rayjob("reused"), lab.rayjob("job-removed")
+    failing = lab.rayjob("failing", exit_code=1, backoff_limit=1)
+    lab.release(failing)
     for job in (reused, removed, failing):
         lab.rayjob_reaches(job, "Initializing", deadline=60)
-    lab.phase("steady")
     operator = lab.operator()
     start = lab.now()
 
@@ -39,23 +38,25 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
         jobs = [lab.submitter_job(job, since=start) for job in (reused, removed)]
         for job in (reused, removed):
             lab.status_write_refused(job, since=start)
-        # 3. It is killed there.
+        lab.phase("steady")
+        # 3. It is killed there; while no operator leads, one of the Jobs is removed.
         with lab.inject(KillProcess.of(operator)) as kill, lab.inject(DeleteJob.of(jobs[1])):
             pass
 
     # 4. The status can be written again; a new operator takes over when the old lease has run out.
     lab.operator_leads_again(since=kill.began)
     lab.rayjob_reaches(reused, "Running", deadline=60, since=kill.began)
-    lab.rayjob_reaches(failing, "Retrying", "Failed", deadline=120, since=kill.began)
 
     # 5. Two more kills, while the job runs.
     for _ in range(2):
         with lab.inject(DeletePod.of(lab.operator())) as again:
             lab.operator_leads_again(since=again.began)
 
-    # 6. To the end.
+    # 6. To the end, with an operator there to see it.
+    lab.rayjob_reaches(failing, "Retrying", "Failed", deadline=120, since=kill.began)
     lab.record_submissions(reused)
-    lab.rayjob_reaches(reused, "Complete", "Failed", deadline=180, since=kill.began)
+    lab.release(reused)
+    lab.rayjob_reaches(reused, "Complete", "Failed", deadline=120, since=kill.began)
     lab.record_ledger(reused)
 
     this, other, third = job_target(reused), job_target(removed), job_target(failing)

@@ -1,25 +1,45 @@
-"""An experiment's timeline as data: lanes of boxes, dots and ticks, in seconds from the fault.
+"""An experiment's timeline as data: groups of lanes of boxes, dots and ticks, in seconds from the fault.
 
-What is drawn where is decided here, how it looks in the template. A lane is a place that a pod can take (the operator,
-a cluster's head, one of its workers): a pod that replaces another continues its lane, with a tick where the UID
-changed.
+What is drawn where is decided here, how it looks in the template. A group is an arm, which is a namespace, or what all
+arms share. A lane is a place that a pod can take (the operator, a cluster's head, one of its workers): a pod that
+replaces another continues its lane, with a tick where the UID changed. Above the lanes stand labels: faults, held and
+watched windows, milestones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import pairwise
 
 from chaos.checks import facts
 from chaos.checks.connection import EVERYDAY_STALL
-from chaos.history.reader import History, Lifetime, Object, Probe, is_ready, is_terminating, labels, restart_count
+from chaos.history.reader import (
+    History,
+    Injection,
+    Lifetime,
+    Object,
+    Probe,
+    is_ready,
+    is_terminating,
+    labels,
+    restart_count,
+)
 
 _WIDTH = 1000.0  # units that the time axis is wide
 _LEAD = 0.15  # the part of what follows the fault that is shown before it
 _LEAST_LEAD = 15.0  # seconds
-_ROLES = ("RayJob", "operator", "head", "worker", "submitter", "Redis", "clean-up", "pod")
+_ROLES = ("operator", "head", "worker", "submitter", "Redis", "clean-up", "pod")
+_CHARACTER = 6.2  # units that a character of a label is wide
+_LABEL_ROWS = 8
+SHARED = "shared by all arms"
+_EVENTS = {
+    "delete-pod": "{} deleted",
+    "kill-process": "{} process killed",
+    "black-hole": "{} cut off",
+    "delete-job": "submitter Job deleted",
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +78,7 @@ class Lane:
 
     label: str
     detail: str
+    group: str = SHARED
     boxes: list[Box] = field(default_factory=list)
     dots: list[Dot] = field(default_factory=list)
     ticks: list[Tick] = field(default_factory=list)
@@ -68,16 +89,45 @@ class Lane:
 
 
 @dataclass(frozen=True)
+class Label:
+    """Something with a text above the lanes: ``fault``, ``window`` (``width`` is how long it lasted) or ``mark``.
+
+    ``row`` counts from the top; ``text_x`` is where the text begins, or ends when ``left``.
+    """
+
+    x: float
+    width: float
+    kind: str
+    text: str
+    title: str
+    row: int = 0
+    text_x: float = 0.0
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The lanes of one arm."""
+
+    name: str
+    lanes: list[Lane]
+
+
+@dataclass(frozen=True)
 class Timeline:
     """What the template draws; every x and width is in units of the axis, which is 1000 wide."""
 
-    lanes: list[Lane]
-    faults: list[Box]
-    marks: list[Tick]
+    groups: list[Group]
+    labels: list[Label]
+    label_rows: int
     axis: list[tuple[float, str]]
     from_fault: bool  # whether zero is the fault, or the start for want of one
     before: float  # seconds of the experiment that lie left of the picture
     dropped: int  # elements left out, to stay within the limit
+
+    @property
+    def lanes(self) -> list[Lane]:
+        return [lane for group in self.groups for lane in group.lanes]
 
     def size(self) -> int:
         return sum(lane.size() for lane in self.lanes)
@@ -114,12 +164,14 @@ def timeline(view: History, *, limit: int = 10_000) -> Timeline:
     start = max(view.since, zero - lead) if applied else view.since
     scale = _Scale(zero, start, max(view.until, start + 1.0))
 
-    jobs, pods, probes = _rayjobs(view, scale), _pods(view, scale), _probes(view, scale)
+    arms = _Arms.of(view)
+    jobs, pods, probes = _rayjobs(view, scale, arms), _pods(view, scale, arms), _probes(view, scale, arms)
     dropped = _cut([*jobs, *probes, *pods], limit)
+    labels = _placed([*_faults(view, scale, arms), *_windows(view, scale), *_marks(view, scale)])
     return Timeline(
-        lanes=[lane for lane in (*jobs, *pods, *probes) if lane.size()],
-        faults=_faults(view, scale),
-        marks=_marks(view, scale),
+        groups=_grouped([lane for lane in (*jobs, *pods, *probes) if lane.size()]),
+        labels=labels,
+        label_rows=max((label.row + 1 for label in labels), default=0),
         axis=_axis(scale),
         from_fault=bool(applied),
         before=max(start - view.since, 0.0),
@@ -138,13 +190,47 @@ def _cut(lanes: list[Lane], limit: int) -> int:
     return dropped
 
 
+# --- arms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Arms:
+    """Which namespaces are arms of the experiment. Each has one, ``chaos-<experiment>-<arm>``."""
+
+    prefix: str
+    namespaces: frozenset[str]
+
+    @classmethod
+    def of(cls, view: History) -> _Arms:
+        prefix = f"chaos-{view.name or ''}-".replace("_", "-").lower()
+        subjects = [
+            pod for pod in view.objects("pods") if facts.role(pod.latest.object) in ("head", "worker", "submitter")
+        ]
+        every = {thing.namespace for thing in (*subjects, *view.objects("rayjobs"))}
+        every |= {str(probe.target["namespace"]) for probe in view.probes("functional") if "namespace" in probe.target}
+        # Other experiments' may still be going when this one begins. On a cluster of one's own names may differ.
+        own = {namespace for namespace in every if namespace.startswith(prefix)}
+        return cls(prefix, frozenset(own or every))
+
+    def name(self, namespace: str) -> str:
+        return namespace.removeprefix(self.prefix) if namespace in self.namespaces else SHARED
+
+
+def _grouped(lanes: list[Lane]) -> list[Group]:
+    """By arm, in the order in which the arms are met, and what they share last."""
+    names = sorted(dict.fromkeys(lane.group for lane in lanes), key=lambda name: name == SHARED)
+    return [Group(name, [lane for lane in lanes if lane.group == name]) for name in names]
+
+
 # --- pods and RayJobs ------------------------------------------------------------------------------------------------
 
 
-def _rayjobs(view: History, scale: _Scale) -> list[Lane]:
+def _rayjobs(view: History, scale: _Scale, arms: _Arms) -> list[Lane]:
     lanes = []
     for job in view.objects("rayjobs"):
-        lane = Lane("RayJob", job.name)
+        if job.namespace not in arms.namespaces:
+            continue
+        lane = Lane("RayJob", job.name, arms.name(job.namespace))
         for since, until, stage in _spells(job, view.until, lambda o: facts.status(o, "jobDeploymentStatus") or "New"):
             if scale.shows(since, until):
                 title = f"{job.name} {stage}, {scale.says(since)} to {scale.says(until)}"
@@ -154,14 +240,12 @@ def _rayjobs(view: History, scale: _Scale) -> list[Lane]:
     return lanes
 
 
-def _pods(view: History, scale: _Scale) -> list[Lane]:
+def _pods(view: History, scale: _Scale, arms: _Arms) -> list[Lane]:
     """Lanes by role and place; a pod takes the lane of its place that has been free for longest when it appears."""
-    every = view.objects("pods")
-    ours = {pod.namespace for pod in every if _role(pod) in ("head", "worker", "submitter")}
     places: dict[tuple[int, str], list[Lifetime]] = {}
-    for pod in every:
-        role = _role(pod)
-        if role != "pod" or pod.namespace in ours:
+    for pod in view.objects("pods"):
+        role = facts.role(pod.latest.object) or "pod"
+        if pod.namespace in arms.namespaces or role == "operator" or (role == "Redis" and not _of_an_arm(pod)):
             places.setdefault((_ROLES.index(role), _place(pod, role)), []).append(pod)
 
     lanes: list[Lane] = []
@@ -178,7 +262,7 @@ def _pods(view: History, scale: _Scale) -> list[Lane]:
             if pod.gone is not None:
                 heappush(free, (pod.gone, number))
         for row in rows:
-            lane = Lane(_ROLES[rank], row[-1].name)
+            lane = Lane(_ROLES[rank], row[-1].name, arms.name(row[-1].namespace))
             for number, pod in enumerate(row):
                 _draw(lane, pod, view.until, scale, replaced=number > 0)
             if lane.boxes:
@@ -219,18 +303,9 @@ def _end(lifetime: Lifetime, until: float) -> float:
     return until if lifetime.gone is None else lifetime.gone
 
 
-def _role(pod: Lifetime) -> str:
-    carried = labels(pod.latest.object)
-    if any(wanted.items() <= carried.items() for wanted in facts.OPERATOR_LABELS):
-        return "operator"
-    node_type = carried.get("ray.io/node-type", "")
-    if node_type in ("head", "worker"):
-        return node_type
-    if node_type == "redis-cleanup":
-        return "clean-up"
-    if "job-name" in carried or "batch.kubernetes.io/job-name" in carried:
-        return "submitter"
-    return "Redis" if "redis" in pod.name or "sentinel" in pod.name else "pod"
+def _of_an_arm(pod: Lifetime) -> bool:
+    """Whether it lives in a namespace of some experiment, here of another one."""
+    return pod.namespace.startswith("chaos-")
 
 
 def _place(pod: Lifetime, role: str) -> str:
@@ -242,7 +317,7 @@ def _place(pod: Lifetime, role: str) -> str:
         case "head" | "worker":
             return f"{pod.namespace}/{carried.get('ray.io/cluster', '')}"
         case "submitter" | "clean-up":
-            return carried.get("job-name") or carried["batch.kubernetes.io/job-name"]
+            return f"{pod.namespace}/{carried.get('job-name') or carried['batch.kubernetes.io/job-name']}"
     return f"{pod.namespace}/{pod.name}"
 
 
@@ -262,12 +337,12 @@ def _phase(pod: Object) -> str:
     return "not-ready" if facts.running(pod) else "pending"
 
 
-# --- faults, marks, probes -------------------------------------------------------------------------------------------
+# --- labels: faults, windows, milestones -----------------------------------------------------------------------------
 
 
-def _faults(view: History, scale: _Scale) -> list[Box]:
+def _faults(view: History, scale: _Scale, arms: _Arms) -> list[Label]:
     """From apply to undone, or to the proof of its effect when there is nothing to undo."""
-    boxes = []
+    labels = []
     for fault in view.faults():
         if fault.applied_at is None:
             continue
@@ -275,30 +350,83 @@ def _faults(view: History, scale: _Scale) -> list[Box]:
         undoable = bool((fault.steps["record"]["detail"] if "record" in fault.steps else {}).get("undo"))
         end = steps.get("undone", view.until if undoable else max(steps.values()))
         target = fault.steps["apply"].get("target") or {}
-        name = " ".join([fault.name, *(str(target[key]) for key in ("pod", "job") if key in target)])
+        what = _event(view, fault)
+        where = str(target.get("pod") or target.get("job") or "")
+        arm = f" ({arms.name(target['namespace'])})" if target.get("namespace") in arms.namespaces else ""
+        named = f"{what}: {where}{arm}" if where else what
         told = ", ".join(f"{step} {scale.says(t)}" for step, t in steps.items() if step != "record")
-        boxes.append(scale.box(fault.applied_at, end, "fault", f"{name}: {told}", name))
-    return boxes
+        box = scale.box(fault.applied_at, end, "fault", "")
+        labels.append(Label(box.x, box.width, "fault", named, f"{named}; {fault.name}: {told}"))
+    return labels
 
 
-def _marks(view: History, scale: _Scale) -> list[Tick]:
+def _event(view: History, fault: Injection) -> str:
+    """What the fault was in words: ``head deleted``."""
+    target = fault.steps["apply"].get("target") or {}
+    if fault.name == "refuse-write":
+        return f"writes to {target.get('resource', 'the API')} refused"
+    pod = view.object(str(target.get("uid", "")))
+    role = (facts.role(pod.latest.object) if pod and pod.resource == "pods" else "") or "pod"
+    return _EVENTS.get(fault.name, fault.name).format(role)
+
+
+def _windows(view: History, scale: _Scale) -> list[Label]:
+    """The stretches in which nothing was done but to watch, and those for which a fault was kept in force."""
+    windows = [
+        (phase.t, float(phase.detail.get("seconds", 0)), f"watched: {phase.detail.get('why', 'no reason given')}")
+        for phase in view.phases("observe")
+    ]
+    for fault in view.faults():
+        if hold := fault.steps.get("hold"):
+            windows.append((float(hold["t"]), float(hold["detail"].get("seconds", 0)), f"held: {_event(view, fault)}"))
+    labels = []
+    for since, seconds, text in windows:
+        if scale.shows(since, since + seconds):
+            box = scale.box(since, since + seconds, "window", "")
+            title = f"{text}, {seconds:.0f} s, {scale.says(since)} to {scale.says(since + seconds)}"
+            labels.append(Label(box.x, box.width, "window", f"{text}, {seconds:.0f} s", title))
+    return labels
+
+
+def _marks(view: History, scale: _Scale) -> list[Label]:
+    """Milestones; a ``mark`` is only a bookmark of the experiment's own."""
     return [
-        Tick(scale.x(phase.t), "phase", f"{phase.name} {scale.says(phase.t)}")
+        Label(scale.x(phase.t), 0.0, "mark", phase.name, f"{phase.name} {scale.says(phase.t)}")
         for phase in view.phases()
-        if phase.name in ("steady", "settled") and scale.shows(phase.t, phase.t)
+        if phase.name in ("steady", "settled", "error") and scale.shows(phase.t, phase.t)
     ]
 
 
-def _probes(view: History, scale: _Scale) -> list[Lane]:
-    lanes: dict[tuple[str, str], list[Probe]] = {}
+def _placed(labels: list[Label]) -> list[Label]:
+    """The labels with the first row each in which its text is clear of the others'; the last row takes what is left."""
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(_LABEL_ROWS)]
+    placed = []
+    for label in sorted(labels, key=lambda label: label.x):
+        wide = len(label.text) * _CHARACTER + 8
+        left = label.x + wide > _WIDTH
+        begin, end = (label.x - wide, label.x) if left else (label.x, label.x + wide)
+        free = (n for n, row in enumerate(taken) if all(end <= since or begin >= until for since, until in row))
+        row = next(free, _LABEL_ROWS - 1)
+        taken[row].append((begin, end))
+        placed.append(replace(label, row=row, left=left, text_x=round(label.x + (-4 if left else 4), 1)))
+    return placed
+
+
+# --- probes ----------------------------------------------------------------------------------------------------------
+
+
+def _probes(view: History, scale: _Scale, arms: _Arms) -> list[Lane]:
+    """One lane for each target of each probe, in its arm's group."""
+    lanes: dict[tuple[str, str, str], list[Probe]] = {}
     for probe in view.probes():
         if scale.shows(probe.t, probe.t):
-            target = ", ".join(str(value) for key, value in probe.target.items() if key != "namespace")
-            lanes.setdefault((probe.name, target), []).append(probe)
-    drawn = []
-    for (name, target), probes in sorted(lanes.items()):
-        drawn.append(Lane(f"probe {name}", target, dots=_dots(probes, scale), outages=_outages(probes, scale)))
-    return drawn
+            hidden = ("namespace", "cluster", "address", "rayjob") if len(probe.target) > 2 else ("namespace",)
+            target = ", ".join(str(value) for key, value in probe.target.items() if key not in hidden)
+            lanes.setdefault((probe.name, str(probe.target.get("namespace", "")), target), []).append(probe)
+    return [
+        Lane(f"probe {name}", target, arms.name(namespace), dots=_dots(probes, scale), outages=_outages(probes, scale))
+        for (name, namespace, target), probes in sorted(lanes.items())
+    ]
 
 
 def _good(probe: Probe) -> bool:

@@ -83,7 +83,7 @@ class RayJobHandle:
         """The Ray cluster of the attempt that the status names; None before there is one."""
         found = self.get(cluster)
         name = found.get("status", {}).get("rayClusterName") if found else None
-        return RayClusterHandle(self.namespace, name, self.ft, workers=1) if name else None
+        return RayClusterHandle(self.namespace, name, self.ft, workers=0) if name else None
 
 
 def is_ready(pod: Object) -> bool:
@@ -203,7 +203,7 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     if not ft:
         del spec["gcsFaultToleranceOptions"]
     _add_env(spec["headGroupSpec"], head_env)
-    for group in spec["workerGroupSpecs"]:
+    for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
 
 

@@ -18,6 +18,7 @@ class StackRecord:
     source: str
     versions: dict[str, str]
     sealed: bool
+    manifests: str  # a digest of what was applied
     images: dict[str, str] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
 

@@ -21,7 +21,7 @@ from chaos import doctor
 from chaos.console import Console, Step
 from chaos.errors import BusyError, StackError
 from chaos.faults.undo import UndoLog, heal
-from chaos.paths import stack_dir, state_dir
+from chaos.paths import manifests, stack_dir, state_dir
 from chaos.process import Executed
 from chaos.settings import Settings
 from chaos.stack import engine as docker_engine
@@ -29,7 +29,7 @@ from chaos.stack import kuberay, network, redis
 from chaos.stack.cluster import Cluster, RunOnNode
 from chaos.stack.components import apply_network_and_storage, wait_for_nodes
 from chaos.stack.engine import STACK_LABEL, Engine
-from chaos.stack.images import catalogue
+from chaos.stack.images import cache, catalogue
 from chaos.stack.images.bake import bake, load_into
 from chaos.stack.images.choose import choose
 from chaos.stack.images.source import ImageSource, Provided
@@ -163,6 +163,7 @@ def _record(
         source=source.name,
         versions=versions,
         sealed=not settings.open_egress,
+        manifests=cache.key([path.read_text() for path in sorted(manifests().glob("*.yaml"))], network.COREFILE),
         images={
             name: engine.image_id(reference)
             for name, reference in {**provided.control_plane, **provided.images}.items()

@@ -149,11 +149,22 @@ def pod(
 ) -> dict[str, Any]:
     """A pod as the API server tells it; ``container`` is the state of its one container, None before it has any."""
     if role == "operator":
-        namespace, labels = "operators", {"app.kubernetes.io/name": "kuberay-operator"}
+        # The name is shared by all that KubeRay's plain manifests and its controllers make.
+        namespace = "operators"
+        labels = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
     elif role == "submitter":
         namespace, labels = NAMESPACE, {"job-name": JOB}
+    elif role == "redis":
+        namespace, labels = "redis", {"app.kubernetes.io/name": "redis-ha"}
     else:
-        namespace, labels = NAMESPACE, {"ray.io/cluster": CLUSTER, "ray.io/node-type": role}
+        namespace = NAMESPACE
+        labels = {
+            "app.kubernetes.io/created-by": "kuberay-operator",
+            "app.kubernetes.io/name": "kuberay",
+            "ray.io/cluster": CLUSTER,
+            "ray.io/is-ray-node": "yes",
+            "ray.io/node-type": role,
+        }
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid, "labels": labels}
     if deleting:
         meta["deletionTimestamp"] = "2027-01-15T08:00:00Z"

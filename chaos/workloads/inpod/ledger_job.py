@@ -41,16 +41,18 @@ def record(event: str) -> None:
         os.close(file)
 
 
-def work(seconds: float) -> float:
-    """What the job does, on a worker."""
-    time.sleep(seconds)
-    return seconds
+def work(seconds: float, release: str | None) -> None:
+    """What the job does, as a Ray task: it works for a time, or until a file appears."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not (release and os.path.exists(release)):
+        time.sleep(0.2)
 
 
 def main() -> None:
     """Records, works, records, and exits as asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1, help="how long the work takes")
+    parser.add_argument("--seconds", type=float, default=1, help="how long the work takes at most")
+    parser.add_argument("--release", help="a file at whose appearance the work is done")
     parser.add_argument("--exit-code", type=int, default=0, help="what to exit with when the work is done")
     args = parser.parse_args()
     record("start")
@@ -58,7 +60,7 @@ def main() -> None:
     import ray  # noqa: PLC0415 - takes a second, which must not be between the start and its record
 
     ray.init(address="auto")
-    ray.get(ray.remote(work).options(num_cpus=0.1).remote(args.seconds))
+    ray.get(ray.remote(work).options(num_cpus=0.1).remote(args.seconds, args.release))
     record("end")
     sys.exit(args.exit_code)
 
