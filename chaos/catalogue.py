@@ -52,9 +52,7 @@ def listing(*, as_json: bool) -> str:
     """A table for people, or a JSON list of objects."""
     if as_json:
         return json.dumps([asdict(offer) for offer in offers()], indent=2)
-    rows = [
-        (o.claim, o.experiment, ", ".join(o.arms), o.level, f"{o.seconds} s", CLAIMS[o.claim]) for o in offers()
-    ]
+    rows = [(o.claim, o.experiment, ", ".join(o.arms), o.level, f"{o.seconds} s", CLAIMS[o.claim]) for o in offers()]
     head = ("claim", "experiment", "arms", "level", "takes", "what it says")
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
     lines = ["  ".join([*(f"{row[i]:<{w}}" for i, w in enumerate(widths)), row[-1]]) for row in [head, *rows]]

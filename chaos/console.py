@@ -39,6 +39,9 @@ HEARTBEAT_SECONDS = 30.0
 _REDRAWS_PER_SECOND = 8
 _FRAMES = Spinner("dots").frames
 
+_WIDE = 100  # columns from which on a table needn't be brief
+_STEPS = 2  # of a recovery, the last ones; the report has them all
+
 _STYLES = {Outcome.HOLDS: "green", Outcome.BROKEN: "bold red", Outcome.UNKNOWN: "yellow"}
 
 
@@ -225,17 +228,19 @@ class Console:
             self._print(Text(f"what to do: {_clean(error.fix)}"))
 
     def table(self, verdicts: Iterable[Verdict]) -> None:
-        """The closing table: worst first, then by experiment; reasons only for what does not hold."""
+        """The closing table: worst first, then by experiment, controls last; reasons only for what does not hold."""
         order = [Outcome.BROKEN, Outcome.UNKNOWN, Outcome.HOLDS]
-        rows = sorted(verdicts, key=lambda v: (order.index(v.verdict), v.experiment, v.arm, v.claim))
+        rows = sorted(
+            verdicts, key=lambda v: (order.index(v.verdict), v.experiment, v.role is Role.CONTROL, _number(v), v.arm)
+        )
         if self._in_place:
-            self._print(_rich_table(rows))
+            self._print(_rich_table(rows, narrow=self._terminal.width < _WIDE))
         else:
             for row in rows:
                 self._print(Text(_line(row)))
         for row in rows:
             if row.verdict is not Outcome.HOLDS:
-                self._print(Text(_clean(f"{row.claim} [{row.arm}] {row.verdict}: {row.reason}")))
+                self._print(Text(_clean(f"{row.claim} [{row.arm}] {row.verdict}: {row.reason}{_hint(row)}")))
         counts = ", ".join(f"{sum(v.verdict is outcome for v in rows)} {outcome}" for outcome in Outcome)
         self._print(Text(f"{len(rows)} verdicts: {counts}"))
 
@@ -247,35 +252,52 @@ class Console:
 
 def _line(verdict: Verdict) -> str:
     subject = f"{verdict.experiment} [{verdict.arm}]{_role(verdict)}"
-    cells = (subject, _judgement(verdict), _recovery(verdict), _pointers(verdict.evidence))
+    cells = (subject, _judgement(verdict), ", ".join(_recovery(verdict)), _pointers(verdict.evidence, 3))
     return _clean(f"{verdict.verdict.upper():7}  {verdict.claim:5}  " + "  ".join(cell for cell in cells if cell))
 
 
-def _rich_table(verdicts: list[Verdict]) -> Table:
-    table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+def _rich_table(verdicts: list[Verdict], *, narrow: bool) -> Table:
+    table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if narrow else (0, 1))
     table.add_column("experiment", ratio=3)
+    table.add_column("arm", ratio=3)
     table.add_column("claim", no_wrap=True)
-    table.add_column("verdict", ratio=2, overflow="fold")
-    table.add_column("recovery", ratio=2)
+    table.add_column("verdict", ratio=2, min_width=8, overflow="fold")
+    table.add_column("recovery", ratio=4)
     table.add_column("evidence", no_wrap=True)
+    above: tuple[Outcome, str] | None = None
     for verdict in verdicts:
         # Words break at spaces only, and a narrow terminal has to break somewhere.
         name = verdict.experiment.removeprefix("test_").replace("_", " ")
         what = Text(verdict.verdict, style=_STYLES[verdict.verdict])
         if judgement := _judgement(verdict):
             what.append(f" {_clean(judgement)}", style="dim")
+        here = (verdict.verdict, verdict.experiment)
         table.add_row(
-            Text(_clean(f"{name} [{verdict.arm}]{_role(verdict)}")),
+            Text(_clean(name), style="dim" if here == above else ""),
+            Text(_clean(verdict.arm)).append(_role(verdict), style="dim"),
             Text(verdict.claim),
             what,
-            Text(_clean(_recovery(verdict))),
-            Text(_pointers(verdict.evidence)),
+            Text(_clean("\n".join(_recovery(verdict)))),
+            Text(_pointers(verdict.evidence, 1 if narrow else 3)),
         )
+        above = here
     return table
+
+
+def _number(verdict: Verdict) -> tuple[str, int]:
+    """So that FT-2 comes before FT-13."""
+    family, _, number = verdict.claim.partition("-")
+    return family, int(number) if number.isdigit() else 0
 
 
 def _role(verdict: Verdict) -> str:
     return " control" if verdict.role is Role.CONTROL else ""
+
+
+def _hint(verdict: Verdict) -> str:
+    if verdict.evidence or verdict.judgement is Judgement.NOT_APPLICABLE:
+        return ""
+    return " (no entry of the history decides it: see the logs in the run's folder)"
 
 
 def _judgement(verdict: Verdict) -> str:
@@ -284,14 +306,16 @@ def _judgement(verdict: Verdict) -> str:
     return f"({' '.join(filter(None, [verdict.judgement, verdict.reference]))})"
 
 
-def _recovery(verdict: Verdict) -> str:
-    return ", ".join(f"{name} {_seconds(value)}" for name, value in verdict.recovery_seconds.items())
+def _recovery(verdict: Verdict) -> list[str]:
+    """The last steps, in the order of time."""
+    steps = sorted(verdict.recovery_seconds.items(), key=lambda step: step[1])
+    return [f"{name.replace('_', ' ')} {_seconds(value)}" for name, value in steps[-_STEPS:]]
 
 
-def _pointers(evidence: tuple[Evidence, ...]) -> str:
+def _pointers(evidence: tuple[Evidence, ...], most: int) -> str:
     """Numbers of the history's entries; the first few, since the report has them all."""
-    first = " ".join(f"#{item.entry}" for item in evidence[:3])
-    return first + (f" +{len(evidence) - 3}" if len(evidence) > 3 else "")
+    first = " ".join(f"#{item.entry}" for item in evidence[:most])
+    return first + (f" +{len(evidence) - most}" if len(evidence) > most else "")
 
 
 def _indent(step: Step) -> str:

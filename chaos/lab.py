@@ -262,7 +262,9 @@ class Lab:
                 and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
             )
 
-        entry = self.seen(created, what=f"the submitter Job in {job.namespace}", deadline=ray.READY_SECONDS, since=since)
+        entry = self.seen(
+            created, what=f"the submitter Job in {job.namespace}", deadline=ray.READY_SECONDS, since=since
+        )
         found: Object = entry["object"]
         return found
 
@@ -404,11 +406,19 @@ class Lab:
         error = answer.get("error")
         value = {key: item for key, item in answer.items() if key not in ("ok", "error")}
         self.writer.write(
-            What.PROBE, probe=name, target=dict(target), ok=bool(answer["ok"]), took=round(took, 3), value=value, error=error
+            What.PROBE,
+            probe=name,
+            target=dict(target),
+            ok=bool(answer["ok"]),
+            took=round(took, 3),
+            value=value,
+            error=error,
         )
         return answer
 
-    def _until(self, look: Callable[[], bool], *, what: str, deadline: float, error: type[ChaosError] = NotReached) -> None:
+    def _until(
+        self, look: Callable[[], bool], *, what: str, deadline: float, error: type[ChaosError] = NotReached
+    ) -> None:
         ends = time.monotonic() + deadline
         while not look():
             if time.monotonic() >= ends:
@@ -462,4 +472,3 @@ def _starts(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [line for line in map(json.loads, lines) if line["event"] == "start"]
-

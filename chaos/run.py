@@ -108,8 +108,9 @@ class Run:
 
     def end(self, name: str) -> list[Verdict]:
         """Close the experiment and judge it from what the history holds."""
-        self.lab.end_experiment()
         self.phase("end")
+        # Only now: what is removed must not be part of what is judged.
+        self.lab.end_experiment()
         self.writer.experiment = None
         found = self._judge(History(self.writer.entries()).experiment(name))
         self.verdicts += found

@@ -24,7 +24,6 @@ from chaos.history.reader import (
 )
 from chaos.verdict import Evidence
 
-
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
@@ -55,7 +54,9 @@ def together(faults: Iterable[Injection]) -> bool:
 
 def fault_evidence(fault: Injection) -> Evidence:
     entry = fault.steps["apply"]
-    return Evidence(entry["n"], entry["t"], f"fault {fault.name} applied")
+    target = entry.get("target") or {}
+    hit = target.get("pod") or target.get("job")
+    return Evidence(entry["n"], entry["t"], f"fault {fault.name} applied{f' to {hit}' if hit else ''}")
 
 
 def operator_kill(history: History) -> Injection:

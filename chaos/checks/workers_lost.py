@@ -83,7 +83,7 @@ def _ready_again(
     states = [
         pod.first(lambda o: is_ready(o) and facts.running(o), since=began[pod.uid])
         for pod in workers
-        if pod.uid in began
+        if pod.uid in began and pod.gone is None
     ]
     times = sorted(state.t for state in states if state is not None)
     return times[len(before) - 1] if len(times) >= len(before) else None

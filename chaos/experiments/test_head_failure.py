@@ -12,7 +12,12 @@ from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, SETTLE_SECONDS, Lab, cl
 
 
 @experiment(
-    ("FT-1", "no-ft"), ("FT-2", "gcs-ft"), ("FT-4", "gcs-ft"), ("FT-5", "worker-killed"), ("FT-6", "gcs-ft"), seconds=210
+    ("FT-1", "no-ft"),
+    ("FT-2", "gcs-ft"),
+    ("FT-4", "gcs-ft"),
+    ("FT-5", "worker-killed"),
+    ("FT-6", "gcs-ft"),
+    seconds=210,
 )
 def test_head_deleted(lab: Lab) -> None:
     """Two clusters, one with fault tolerance and one without, lose their heads at the same time; then one loses a worker.

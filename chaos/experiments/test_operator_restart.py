@@ -66,4 +66,6 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
         status_moved_on(**this, to="Running"),
         control=("job-removed", one_submitter_job(**other)),
     )  # fmt: skip
-    lab.expect("OP-4", "three-kills", attempt_unchanged(**this), control=("failing-entrypoint", attempt_unchanged(**third)))
+    lab.expect(
+        "OP-4", "three-kills", attempt_unchanged(**this), control=("failing-entrypoint", attempt_unchanged(**third))
+    )

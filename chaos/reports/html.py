@@ -18,13 +18,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from chaos.history.reader import History
 from chaos.reports.ranking import (
+    ARMS_EXPLAINED,
     ORDER,
     Standing,
     claim_text,
     counts,
     headline,
-    recovery_text,
+    reasons,
+    recovery,
     standing,
+    undecided,
+    where_to_look,
     worst_first,
 )
 from chaos.reports.timeline import Timeline, timeline
@@ -42,9 +46,11 @@ class _Row:
     verdict: Verdict
     standing: Standing
     text: str
-    recovery: str
+    reasons: list[str]
+    recovery: list[tuple[str, float]]
     control: bool
     anchor: str
+    look: str  # which files may tell more, when no evidence does
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,9 @@ def _page(
         started=_moment(run.get("started")),
         finished=_moment(run.get("finished")),
         rows=rows,
+        arms_explained=ARMS_EXPLAINED,
         experiments=sections,
-        files=[(path, quote(path)) for path in files],
+        files=_folders(files),
         css=_css,
     )
 
@@ -121,9 +128,11 @@ def _row(verdict: Verdict, anchors: Mapping[str, str]) -> _Row:
         verdict=verdict,
         standing=standing(verdict),
         text=claim_text(verdict),
-        recovery=recovery_text(verdict),
+        reasons=reasons(verdict),
+        recovery=recovery(verdict),
         control=verdict.role is Role.CONTROL,
         anchor=anchors[verdict.experiment],
+        look=where_to_look(verdict) if undecided(verdict) else "",
     )
 
 
@@ -165,12 +174,21 @@ def _facts(rows: list[_Row], anchor: str, view: History) -> list[_Fact]:
         _Fact(
             entry=entry,
             anchor=f"{anchor}-e{entry}",
-            at=f"{found[0].at - zero:+.1f} s",
+            at=f"{round(found[0].at - zero, 1) + 0.0:+.1f} s",  # no -0.0
             wall=f"{found[0].at:.1f} s",
             shows=list(dict.fromkeys(item.shows for item in found)),
         )
         for entry, found in sorted(items.items())
     ]
+
+
+def _folders(files: Sequence[str]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The files by folder, that of the report first: name and link each."""
+    folders: dict[str, list[tuple[str, str]]] = {"": []}
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        folders.setdefault(folder, []).append((name, quote(path)))
+    return [(folder, links) for folder, links in folders.items() if links]
 
 
 def _css(place: Standing) -> str:
@@ -181,5 +199,10 @@ def _css(place: Standing) -> str:
 def _moment(value: object) -> str:
     """A time of ``run.json``: seconds since the epoch, or text that is shown as it is."""
     if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return str(value or "")
+        moment = datetime.fromtimestamp(value, tz=UTC)
+    else:
+        try:
+            moment = datetime.fromisoformat(str(value or ""))
+        except ValueError:
+            return str(value or "")
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -10,7 +10,16 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from chaos.reports.ranking import Standing, claim_text, counts, recovery_text, standing
+from chaos.reports.ranking import (
+    Standing,
+    claim_text,
+    counts,
+    reasons,
+    recovery_text,
+    standing,
+    undecided,
+    where_to_look,
+)
 from chaos.verdict import Role, Verdict
 
 # What XML 1.0 can't hold, escaped or not. Reasons quote logs, and logs hold anything.
@@ -58,11 +67,13 @@ def _case(suite: ET.Element, verdict: Verdict) -> None:
 
 
 def _body(verdict: Verdict) -> str:
-    lines = [claim_text(verdict), verdict.reason]
+    lines = [claim_text(verdict), *reasons(verdict)]
     if verdict.reference:
         lines.append(f"see {verdict.reference}")
     if recovery := recovery_text(verdict):
-        lines.append(f"recovery: {recovery}")
+        lines.append(f"recovery, after the fault: {recovery}")
+    if undecided(verdict):
+        lines.append(f"no entry of the history decides this; where to look: {where_to_look(verdict)}, report.html")
     lines += [f"history entry {item.entry} at {item.at:.1f} s: {item.shows}" for item in verdict.evidence]
     return "\n".join(lines)
 

@@ -60,12 +60,48 @@ def headline(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> str:
             return f"{prefix}{what}: {worst.claim} in {worst.experiment} ({worst.arm}): {worst.reason}."
 
 
+MARKS = {
+    Standing.NEW_FINDING: "✗",
+    Standing.KNOWN_DEFECT: "✗",
+    Standing.UNKNOWN: "?",
+    Standing.HOLDS: "✓",
+    Standing.NOT_APPLICABLE: "–",
+}
+ARMS_EXPLAINED = (
+    "An arm is one variant of an experiment, such as a cluster with fault tolerance beside one without. A control is an "
+    "arm in which the opposite of the claim must be seen, which shows that the check is able to fail."
+)
+
+
 def claim_text(verdict: Verdict) -> str:
     """The claim's sentence; a control's says that it must be seen to fail."""
     text = sentence(verdict.claim)
     return f"Control, where the opposite must be seen: {text}" if verdict.role is Role.CONTROL else text
 
 
-def recovery_text(verdict: Verdict) -> str:
-    """``ready 14.5 s, functional 17.2 s``, or an empty string."""
-    return ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in verdict.recovery_seconds.items())
+def reasons(verdict: Verdict) -> list[str]:
+    """The reason, one item for each check that decided."""
+    return verdict.reason.split("; ")
+
+
+def recovery(verdict: Verdict) -> list[tuple[str, float]]:
+    """What was recovered and how long after the fault, in the order of time."""
+    return sorted(
+        ((name.replace("_", " "), value) for name, value in verdict.recovery_seconds.items()), key=lambda step: step[1]
+    )
+
+
+def recovery_text(verdict: Verdict, *, last: int | None = None) -> str:
+    """``ready 14.5 s, functional 17.2 s``, or an empty string; of the ``last`` steps only, if given."""
+    steps = recovery(verdict)
+    return ", ".join(f"{name} {value:.1f} s" for name, value in (steps[-last:] if last else steps))
+
+
+def where_to_look(verdict: Verdict) -> str:
+    """The files beside the report that may tell what no entry of the history does."""
+    return f"logs/chaos-{verdict.experiment.replace('_', '-').lower()}-*"
+
+
+def undecided(verdict: Verdict) -> bool:
+    """Whether it is unknown, with no evidence that a reader could follow."""
+    return standing(verdict) is Standing.UNKNOWN and not verdict.evidence

@@ -1,4 +1,7 @@
-"""``summary.md``, what a CI job's page shows: the sentence, the counts, a table, worst first, how to reproduce."""
+"""``summary.md``, what a CI job's page shows: the sentence, the counts, a table, worst first, how to reproduce.
+
+A control that did its job is named below the table; one that didn't is a row like any other.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,24 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.reports.ranking import ORDER, claim_text, counts, headline, recovery_text, standing, worst_first
+from chaos.reports.ranking import (
+    ARMS_EXPLAINED,
+    MARKS,
+    ORDER,
+    Standing,
+    claim_text,
+    counts,
+    headline,
+    reasons,
+    recovery_text,
+    standing,
+    undecided,
+    where_to_look,
+    worst_first,
+)
 from chaos.verdict import Role, Verdict
 
+_STEPS = 2  # of the recovery, the last ones
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
@@ -18,15 +36,20 @@ def render(verdicts: Sequence[Verdict], run: Mapping[str, Any]) -> str:
     lines = [
         f"## {_plain(headline(verdicts, interrupted=bool(run.get('interrupted'))))}",
         "",
-        ", ".join(f"**{found[place]}** {place}" for place in ORDER if found[place]) or "**0** verdicts",
+        ", ".join(f"{MARKS[place]} **{found[place]}** {place}" for place in ORDER if found[place]) or "**0** verdicts",
         "",
         ", ".join(f"{_plain(name)} {_plain(str(value))}" for name, value in (run.get("versions") or {}).items()),
         "",
     ]
     if verdicts:
-        lines += ["| verdict | claim | experiment, arm | recovery | reason |", "|---|---|---|---|---|"]
-        lines += [_row(verdict) for verdict in worst_first(verdicts)]
+        silent = [v for v in verdicts if v.role is Role.CONTROL and standing(v) is Standing.HOLDS]
+        lines += ["| verdict | claim | experiment, arm | what was seen | after the fault |", "|---|---|---|---|---|"]
+        lines += [_row(verdict) for verdict in worst_first(verdicts) if verdict not in silent]
         lines.append("")
+        if silent:
+            named = ", ".join(f"{_plain(v.claim)} in {_plain(v.experiment)} ({_plain(v.arm)})" for v in silent)
+            lines += [f"Controls that saw the opposite, as they must: {named}.", ""]
+        lines += [f"{ARMS_EXPLAINED} Evidence and timelines are in report.html, all that was seen is beside it.", ""]
     if command := run.get("command"):
         seed = f" (seed {_plain(str(run['seed']))})" if run.get("seed") is not None else ""
         # Four-space indentation: no content can end an indented code block on its own line.
@@ -35,14 +58,16 @@ def render(verdicts: Sequence[Verdict], run: Mapping[str, Any]) -> str:
 
 
 def _row(verdict: Verdict) -> str:
-    control = " (control)" if verdict.role is Role.CONTROL else ""
-    reference = f" ({verdict.reference})" if verdict.reference else ""
+    reference = f" ({_plain(verdict.reference)})" if verdict.reference else ""
+    seen = [_plain(reason) for reason in reasons(verdict)]
+    if undecided(verdict):
+        seen.append(f"No entry decides it; where to look: {_plain(where_to_look(verdict))}")
     cells = (
-        f"{standing(verdict)}{reference}",
-        f"**{_plain(verdict.claim)}**{control} {_plain(claim_text(verdict))}",
+        f"{MARKS[standing(verdict)]} {standing(verdict)}{reference}",
+        f"**{_plain(verdict.claim)}** {_plain(claim_text(verdict))}",
         f"{_plain(verdict.experiment)}, {_plain(verdict.arm)}",
-        _plain(recovery_text(verdict)),
-        _plain(verdict.reason),
+        "<br>".join(seen),
+        _plain(recovery_text(verdict, last=_STEPS)),
     )
     return f"| {' | '.join(cells)} |"
 

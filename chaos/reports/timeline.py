@@ -222,6 +222,22 @@ def _grouped(lanes: list[Lane]) -> list[Group]:
     return [Group(name, [lane for lane in lanes if lane.group == name]) for name in names]
 
 
+def _merged(lanes: list[Lane]) -> list[Lane]:
+    """Shared lanes of one role in which nothing happens made one: three members of Redis, ready all the time."""
+    merged: dict[tuple[str, str], Lane] = {}
+    for number, lane in enumerate(lanes):
+        idle = lane.group == SHARED and len(lane.boxes) == 1 and not lane.ticks
+        key = (lane.label, lane.boxes[0].kind if idle else f"busy {number}")
+        if key not in merged:
+            merged[key] = lane
+            continue
+        first = merged[key]
+        box, other = first.boxes[0], lane.boxes[0]
+        first.detail += f", {lane.detail}"
+        first.boxes = [replace(box, title=f"{box.title}; {other.title}")]
+    return list(merged.values())
+
+
 # --- pods and RayJobs ------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +283,7 @@ def _pods(view: History, scale: _Scale, arms: _Arms) -> list[Lane]:
                 _draw(lane, pod, view.until, scale, replaced=number > 0)
             if lane.boxes:
                 lanes.append(lane)
-    return lanes
+    return _merged(lanes)
 
 
 def _draw(lane: Lane, pod: Lifetime, until: float, scale: _Scale, *, replaced: bool) -> None:
@@ -342,7 +358,7 @@ def _phase(pod: Object) -> str:
 
 def _faults(view: History, scale: _Scale, arms: _Arms) -> list[Label]:
     """From apply to undone, or to the proof of its effect when there is nothing to undo."""
-    labels = []
+    found = []
     for fault in view.faults():
         if fault.applied_at is None:
             continue
@@ -356,8 +372,8 @@ def _faults(view: History, scale: _Scale, arms: _Arms) -> list[Label]:
         named = f"{what}: {where}{arm}" if where else what
         told = ", ".join(f"{step} {scale.says(t)}" for step, t in steps.items() if step != "record")
         box = scale.box(fault.applied_at, end, "fault", "")
-        labels.append(Label(box.x, box.width, "fault", named, f"{named}; {fault.name}: {told}"))
-    return labels
+        found.append(Label(box.x, box.width, "fault", named, f"{named}; {fault.name}: {told}"))
+    return found
 
 
 def _event(view: History, fault: Injection) -> str:
@@ -379,13 +395,13 @@ def _windows(view: History, scale: _Scale) -> list[Label]:
     for fault in view.faults():
         if hold := fault.steps.get("hold"):
             windows.append((float(hold["t"]), float(hold["detail"].get("seconds", 0)), f"held: {_event(view, fault)}"))
-    labels = []
+    found = []
     for since, seconds, text in windows:
         if scale.shows(since, since + seconds):
             box = scale.box(since, since + seconds, "window", "")
             title = f"{text}, {seconds:.0f} s, {scale.says(since)} to {scale.says(since + seconds)}"
-            labels.append(Label(box.x, box.width, "window", f"{text}, {seconds:.0f} s", title))
-    return labels
+            found.append(Label(box.x, box.width, "window", f"{text}, {seconds:.0f} s", title))
+    return found
 
 
 def _marks(view: History, scale: _Scale) -> list[Label]:

@@ -128,8 +128,8 @@ class Kind:
         """Remove the nodes with their volumes, and the network. Nothing happens when there is nothing."""
         if self.nodes() and not self.owned():
             raise StackError(f"the kind cluster {self.name} isn't ours; it is left alone")
-        for node in self.nodes():
-            self.engine.docker("rm", "--force", "--volumes", node, timeout=120)
+        if nodes := self.nodes():
+            self.engine.docker("rm", "--force", "--volumes", *nodes, timeout=180)
         if self.engine.inspect("network", self.network) is not None:
             self.engine.docker("network", "rm", self.network)
         shutil.rmtree(self.folder.root, ignore_errors=True)

@@ -77,5 +77,11 @@ class HeldConnection:
     def _probe(self, stall: float, error: str | None) -> None:
         value = {"stall": stall, "error": error}
         self._writer.write(
-            What.PROBE, probe="held-connection", target=self._target, ok=error is None, took=stall, value=value, error=error
+            What.PROBE,
+            probe="held-connection",
+            target=self._target,
+            ok=error is None,
+            took=stall,
+            value=value,
+            error=error,
         )

@@ -22,7 +22,12 @@ def job_record(cluster: Cluster, handle: RayClusterHandle, submission_id: str) -
     with forwarded(cluster, handle.namespace, head, _DASHBOARD) as port:
         found = [d for d in _jobs(port) if d.submission_id == submission_id]
     status, message = (str(found[0].status.value), found[0].message) if found else (ABSENT, None)
-    return {"ok": True, "status": status, "message": message, "driver_pid": _driver(cluster, handle, head, submission_id)}
+    return {
+        "ok": True,
+        "status": status,
+        "message": message,
+        "driver_pid": _driver(cluster, handle, head, submission_id),
+    }
 
 
 def submission_ids(cluster: Cluster, handle: RayClusterHandle) -> list[str]:

@@ -146,8 +146,12 @@ def pod(
     container: str | None = "running",
     exit_code: int | None = None,
     scheduled: bool = True,
+    within: str | None = None,
 ) -> dict[str, Any]:
-    """A pod as the API server tells it; ``container`` is the state of its one container, None before it has any."""
+    """A pod as the API server tells it; ``container`` is the state of its one container, None before it has any.
+
+    It is in the namespace ``within``, if given, else in that of its role.
+    """
     if role == "operator":
         # The name is shared by all that KubeRay's plain manifests and its controllers make.
         namespace = "operators"
@@ -165,7 +169,7 @@ def pod(
             "ray.io/is-ray-node": "yes",
             "ray.io/node-type": role,
         }
-    meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid, "labels": labels}
+    meta: dict[str, Any] = {"name": name, "namespace": within or namespace, "uid": uid, "labels": labels}
     if deleting:
         meta["deletionTimestamp"] = "2027-01-15T08:00:00Z"
     ended = {"terminated": {"exitCode": exit_code, "finishedAt": "2027-01-15T08:00:00Z"}}

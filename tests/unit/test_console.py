@@ -1,6 +1,7 @@
 """Console: what is printed in a pipe and drawn in a terminal, from any thread, and whatever the text is."""
 
 import io
+import re
 import subprocess
 import sys
 import threading
@@ -180,7 +181,10 @@ def verdict(**changes):
 
 
 VERDICTS = [
-    verdict(evidence=tuple(Evidence(n, 0.0, "") for n in range(5)), recovery_seconds={"functional": 17.24}),
+    verdict(
+        evidence=tuple(Evidence(n, 0.0, "") for n in range(5)),
+        recovery_seconds={"functional": 17.24, "old_gone": 0.1, "started": 4.0},
+    ),
     verdict(claim="FT-1", role=Role.CONTROL),
     verdict(claim="FT-13", verdict=Outcome.UNKNOWN, reason="no effect", judgement=Judgement.NONE),
     verdict(
@@ -189,17 +193,37 @@ VERDICTS = [
 ]
 
 
+HINT = " (no entry of the history decides it: see the logs in the run's folder)"
+
+
 def test_the_closing_table_begins_with_the_worst_and_gives_reasons(plain, out):
     plain.table(VERDICTS)
     assert lines(out) == [
         "BROKEN   OP-12  test_head [force]  (known defect k#1)",
         "UNKNOWN  FT-13  test_head [force]",
+        "HOLDS    FT-2   test_head [force]  started 4.0 s, functional 17.2 s  #0 #1 #2 +2",
         "HOLDS    FT-1   test_head [force] control",
-        "HOLDS    FT-2   test_head [force]  functional 17.2 s  #0 #1 #2 +2",
-        "OP-12 [force] broken: head gone",
-        "FT-13 [force] unknown: no effect",
+        f"OP-12 [force] broken: head gone{HINT}",
+        f"FT-13 [force] unknown: no effect{HINT}",
         "4 verdicts: 2 holds, 1 broken, 1 unknown",
     ]
+
+
+@pytest.mark.parametrize("columns", [80, 110])
+def test_the_table_fits_a_terminal(out, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    long = verdict(
+        experiment="test_operator_killed_before_the_status_is_written",
+        arm="status-write-refused",
+        recovery_seconds={"last_worker_ready_again": 49.6, "functional": 47},
+        evidence=tuple(Evidence(n, 0.0, "") for n in range(1000, 1012)),
+    )
+    Console(out, live=True).table([*VERDICTS, long])
+    drawn = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in out.getvalue().splitlines()]
+    table = drawn[: next(n for n, line in enumerate(drawn) if line.startswith("OP-12"))]
+    assert max(map(len, table)) <= columns
+    assert "#1000" in "".join(table)
 
 
 def test_the_table_in_a_terminal_holds_the_same(out, monkeypatch):

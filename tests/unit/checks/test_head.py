@@ -96,7 +96,31 @@ def test_functional_twice(story):
     story.head_loss()
     finding = TWICE.judge(story.view())
     assert finding.outcome == "holds"
-    assert finding.recovery_seconds == pytest.approx({"functional_after_fault_over": 17.2})
+    assert finding.recovery_seconds == pytest.approx({"functional": 17.2})
+
+
+def test_a_success_that_did_not_last_is_not_the_recovery(story):
+    story.head_loss()
+    story.functional(50.5, False, 0)
+    finding = TWICE.judge(story.view())
+    assert finding.outcome == "holds"
+    assert finding.recovery_seconds == pytest.approx({"functional_for_good": 32})
+
+
+def test_faults_one_after_another_are_counted_from_the_last(story):
+    story.head_loss()
+    story.step("kill-process", "apply", 71)
+    finding = TWICE.judge(story.view())
+    assert finding.recovery_seconds == pytest.approx({"functional_after_last_fault": 1})
+
+
+def test_a_fault_that_lasts_is_counted_from_its_undoing(story):
+    story.head_loss()
+    story.step("black-hole", "apply", 70)
+    story.step("black-hole", "undone", 83)
+    finding = TWICE.judge(story.view())
+    assert finding.recovery_seconds == pytest.approx({"functional_after_undo": 1})
+    assert "after the fault was undone" in finding.reason
 
 
 def test_a_head_that_goes_again_starts_the_wait_anew(story):

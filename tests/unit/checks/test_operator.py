@@ -4,12 +4,14 @@ import pytest
 
 from chaos.checks import (
     attempt_unchanged,
+    facts,
     one_submission,
     one_submitter_job,
     operator_killed_in_window,
     same_job_reused,
     status_moved_on,
 )
+from chaos.errors import Unjudged
 
 WHO = {"namespace": "ns", "rayjob": "job1"}
 ONE_JOB = one_submitter_job(**WHO)
@@ -25,6 +27,42 @@ def test_a_kill_that_is_survived(story, check):
     finding = check.judge(story.view())
     assert finding.outcome == "holds", finding.reason
     assert finding.evidence
+
+
+def test_ray_pods_are_no_operators_though_kuberay_labels_them_so(story):
+    """KubeRay gives heads and workers the very name label that its plain manifests give the operator."""
+    story.operator_kill()
+    for number, role in enumerate(("head", "worker", "submitter")):
+        story.pod(3, f"p{number}", f"uid-{role}", role, "ADDED")
+    story.pod(50, "p0", "uid-head", "head", restarts=4, exit_code=1)
+    view = story.view()
+    assert [pod.name for pod in facts.operator_pods(view)] == ["op"]
+    counted = attempt_unchanged(**WHO, restarts=2).judge(view)
+    assert (counted.outcome, counted.reason) == ("unknown", "the operator was restarted 1 time, 2 are needed")
+
+
+def test_a_deleted_head_is_no_killed_operator(story):
+    story.head_loss()
+    with pytest.raises(Unjudged, match="no fault killed an operator"):
+        facts.operator_kill(story.view())
+    assert WINDOW.judge(story.view()).outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("labels", "role"),
+    [
+        ({"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}, "operator"),
+        ({"app.kubernetes.io/name": "kuberay-operator", "app.kubernetes.io/instance": "kuberay-operator"}, "operator"),
+        ({"app.kubernetes.io/name": "kuberay", "ray.io/cluster": "ray", "ray.io/node-type": "head"}, "head"),
+        ({"app.kubernetes.io/name": "kuberay", "ray.io/cluster": "ray", "ray.io/node-type": "worker"}, "worker"),
+        ({"job-name": "ray-redis-cleanup", "ray.io/cluster": "ray", "ray.io/node-type": "redis-cleanup"}, "clean-up"),
+        ({"batch.kubernetes.io/job-name": "job", "job-name": "job"}, "submitter"),
+        ({"app.kubernetes.io/name": "kuberay"}, ""),
+        ({}, ""),
+    ],
+)
+def test_roles_by_real_labels(labels, role):
+    assert facts.role({"metadata": {"name": "p", "labels": labels}}) == role
 
 
 def test_a_second_job(story):

@@ -101,7 +101,25 @@ def test_workers_lost(story):
     lose_both(story)
     finding = LOST.judge(story.view())
     assert finding.outcome == "holds"
-    assert finding.recovery_seconds == {"w1": 33.6, "w2": 33.6}
+    assert finding.reason.endswith("the last was lost 49.0 s after the fault, 33.6 s after the new head was ready")
+    assert finding.recovery_seconds == {"first_worker_lost": 49.0, "last_worker_lost": 49.0}
+
+
+def test_the_return_of_the_last_worker_is_measured(story):
+    story.head_loss()
+    lose_both(story, at=28.0)
+    story.pod(60, "w1", "uid-w1", "worker", restarts=1, exit_code=1)
+    story.pod(63, "w2", "uid-w2", "worker", "DELETED", restarts=1, exit_code=1)
+    story.pod(64, "w3", "uid-w3", "worker", "ADDED", ready=False)
+    story.pod(71, "w3", "uid-w3", "worker")
+    finding = LOST.judge(story.view())
+    assert finding.outcome == "holds"
+    assert finding.reason.endswith("8.0 s after the fault, 7.4 s before the new head was ready")
+    assert finding.recovery_seconds == {
+        "first_worker_lost": 8.0,
+        "last_worker_lost": 8.0,
+        "last_worker_ready_again": 51.0,
+    }
 
 
 def test_a_replaced_worker_is_recreated_too(story):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -113,7 +114,7 @@ def test_the_summary_leads_with_the_worst(realistic, run):
 
 def test_the_summarys_cells_stay_cells():
     text = summary.render([replace(NEW, reason="a | b\n<img src=x> `c`")], {})
-    (row,) = [line for line in text.splitlines() if line.startswith("| broken")]
+    (row,) = [line for line in text.splitlines() if line.startswith("| ✗ broken")]
     assert len(re.findall(r"(?<!\\)\|", row)) == 6
     assert "<img" not in text
 
@@ -155,16 +156,112 @@ def test_a_stall_is_drawn_as_one_though_no_call_failed(story):
 
 def test_other_experiments_pods_are_not_drawn(realistic):
     found = lanes(realistic.history.experiment("test_operator_kill"))
-    assert [label for label, _ in found] == ["RayJob", "operator", "submitter"]
+    assert [label for label, _ in found] == ["RayJob", "submitter", "operator"]
 
 
 def test_a_fault_reaches_from_apply_to_undone(realistic):
     drawn = timeline(realistic.history.experiment("test_head_loss_without_ft"))
-    kill, hole = drawn.faults
-    assert (kill.text, hole.text) == ("delete-pod h1", "black-hole")
+    kill, hole = [label for label in drawn.labels if label.kind == "fault"]
+    assert (kill.text, hole.text) == ("head deleted: h1 (ns)", "pod cut off")
     scale = 1000 / (130 - 5)  # the picture begins 15 s before the fault, at 5 s
     assert hole.x == pytest.approx((90 - 5) * scale, abs=0.1)
     assert hole.width == pytest.approx(15 * scale, abs=0.2)
+
+
+def two_arms(story):
+    """Two clusters of one name, in a namespace each, as experiments make them; both lose their heads."""
+    story.phase("begin", 5, claims=[])
+    for arm, back in (("ft", 40), ("no-ft", 60)):
+        where = {"namespace": f"chaos-test-it-{arm}", "cluster": "c1"}
+        for t, role, change in ((1, "head", "ADDED"), (1, "worker", "ADDED"), (20.1, "head", "DELETED")):
+            story.pod(t, f"{role}-{arm}", f"uid-{role}-{arm}", role, change, within=where["namespace"])
+        target = {"namespace": where["namespace"], "pod": f"head-{arm}", "uid": f"uid-head-{arm}"}
+        story.step("delete-pod", "apply", 20, target)
+        story.entries[-1]["id"] += arm
+        for t in (10, 30, back):
+            story.probe("functional", t, ok=t != 30, target=where)
+    for number in range(3):
+        story.pod(1, f"redis-{number}", f"uid-redis-{number}", "redis", "ADDED")
+    story.pod(1, "op", "uid-op", "operator", "ADDED")
+    story.pod(1, "late", "uid-late", "head", "ADDED", within="chaos-test-before-ft")
+    story.phase("observe", 65, seconds=20, why="a second look")
+    story.phase("mark", 66)
+    story.end(100)
+    return timeline(story.view())
+
+
+def test_lanes_are_grouped_by_arm_and_each_cluster_has_its_own_probe_lane(story):
+    drawn = two_arms(story)
+    assert [group.name for group in drawn.groups] == ["ft", "no-ft", "shared by all arms"]
+    for group, gap in zip(drawn.groups, ("30.0 s", "50.0 s"), strict=False):
+        assert [lane.label for lane in group.lanes] == ["head", "worker", "probe functional"]
+        assert [box.text for box in group.lanes[-1].outages] == [gap]
+
+
+def test_what_is_shared_and_quiet_is_one_lane(story):
+    shared = two_arms(story).groups[-1]
+    assert [(lane.label, lane.detail) for lane in shared.lanes] == [
+        ("operator", "op"),
+        ("Redis", "redis-0, redis-1, redis-2"),
+    ]
+
+
+def test_faults_and_windows_are_told_in_words_and_bookmarks_are_not_drawn(story):
+    drawn = two_arms(story)
+    assert [(label.kind, label.text) for label in drawn.labels] == [
+        ("fault", "head deleted: head-ft (ft)"),
+        ("fault", "head deleted: head-no-ft (no-ft)"),
+        ("window", "watched: a second look, 20 s"),
+    ]
+    assert [label.row for label in drawn.labels] == [0, 1, 0]
+    window = drawn.labels[-1]
+    assert window.width == pytest.approx(20 * 1000 / 95, abs=0.2)
+
+
+def test_a_fault_that_is_held_is_a_window_too(story):
+    story.head_loss()
+    target = {"pod": "h2", "uid": "uid-h2"}
+    story.step("black-hole", "apply", 70, target)
+    story.step("black-hole", "hold", 71, target, seconds=30.0)
+    story.step("black-hole", "undone", 101, target)
+    windows = [label.text for label in timeline(story.view()).labels if label.kind == "window"]
+    assert windows == ["held: head cut off, 30 s"]
+
+
+def test_labels_that_are_close_stand_in_rows_of_their_own(story):
+    story.head_loss()
+    for number in range(12):
+        story.step(f"fault-{number}", "apply", 30 + number / 10)
+    drawn = timeline(story.view())
+    assert drawn.label_rows == 8
+    first = [label for label in drawn.labels if label.row == 0]
+    assert all(a.text_x + 6 * len(a.text) <= b.text_x for a, b in itertools.pairwise(first))
+
+
+def test_an_unknown_without_evidence_says_where_to_look(story, run):
+    story.head_loss()
+    assert "logs/chaos-test-it-*" in html.render(story.all(), [UNKNOWN], run)
+    assert "logs/chaos-test-it-*" in junit.render([UNKNOWN])
+    assert r"logs/chaos-test-it-\*" in summary.render([UNKNOWN], run)
+
+
+def test_recovery_is_in_the_order_of_time_and_brief_in_tables(story, run):
+    story.head_loss()
+    steps = {"functional": 45.4, "old_gone": 0.1, "ready": 35.6}
+    some = [replace(HOLDS, recovery_seconds=steps)]
+    assert "old gone 0.1 s, ready 35.6 s, functional 45.4 s" in junit.render(some)
+    (row,) = [line for line in summary.render(some, run).splitlines() if line.startswith("| ✓")]
+    assert row.endswith("| ready 35.6 s, functional 45.4 s |")
+    assert "All steps: old gone 0.1 s, ready 35.6 s, functional 45.4 s" in html.render(story.all(), some, run)
+
+
+def test_arms_and_controls_are_explained_and_quiet_controls_are_one_line(story, run):
+    story.head_loss()
+    control = replace(HOLDS, role=Role.CONTROL, arm="no-ft")
+    assert "A control is an arm" in html.render(story.all(), [HOLDS, control], run)
+    text = summary.render([HOLDS, control], run)
+    assert "Controls that saw the opposite, as they must: FT-2 in test\\_it (no-ft)." in text
+    assert sum(line.startswith("| ✓") for line in text.splitlines()) == 1
 
 
 def test_what_is_over_the_limit_is_dropped_and_counted(realistic):
