@@ -49,22 +49,28 @@ class Run:
         self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
         self.folder = settings.results / self.id
         self.verdicts: list[Verdict] = []
+        self.stack: stacks.Stack
+        self._is_up = False
         self._closing = ExitStack()
+        self._locked = ExitStack()
         self._failure = ""
 
     def __enter__(self) -> Run:
+        self._locked.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
         try:
             self._open()
         except BaseException:
-            self._closing.close()
+            with shielded(), self._locked, ExitStack() as leaving:
+                leaving.callback(self._leave)
+                self._closing.close()
             raise
         return self
 
     def _open(self) -> None:
-        self._closing.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
         self.stack = stacks.up(self.settings, self.console)
+        self._is_up = True
         self.folder.mkdir(parents=True)
-        self.writer = HistoryWriter(self.folder / "history.jsonl")
+        self.writer = HistoryWriter(self.folder / "history.jsonl", redact=redis.passwords(self.stack.cluster))
         self._closing.callback(self.writer.close)
         cluster = self.stack.cluster
         recorder = Recorder(cluster.api, self.writer)
@@ -92,9 +98,19 @@ class Run:
         self._closing.callback(self.lab.close)
 
     def __exit__(self, *error: object) -> None:
-        with shielded():
+        with shielded(), self._locked, ExitStack() as leaving:
+            leaving.callback(self._leave)
             self._closing.close()
             self._write_results()
+            self.console.table(self.verdicts)
+            self.console.info(f"results: {self.folder} (report.html is the one to pass on)")
+
+    def _leave(self) -> None:
+        """Leave the stack up, saying so, or remove it, as was asked."""
+        if not self.settings.keep:
+            stacks.down(self.settings, self.console)
+        elif self._is_up:
+            self.console.info(stacks.farewell(self.stack))
 
     # --- experiments ------------------------------------------------------------------------------------------------
 

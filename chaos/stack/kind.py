@@ -102,7 +102,7 @@ class Kind:
         network = self.engine.inspect("network", self.network)
         return network is not None and (network.get("Labels") or {}).get(STACK_LABEL) == self.name
 
-    def create(self, node_image: str, console: Console, *, kubernetes: str) -> None:
+    def create(self, node_image: str, console: Console) -> None:
         """Create the cluster; returns when kind says that it is made, which is before anything in it is ready."""
         if self.nodes() and not self.owned():
             raise BusyError(

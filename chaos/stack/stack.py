@@ -89,7 +89,7 @@ def up(settings: Settings, console: Console) -> Stack:
         if record.sealed:
             _require_sealed(kind, running, node_image, console)
         return Stack(settings, engine, kind, running, source, provided, record)
-    kind.create(node_image, console, kubernetes=settings.versions.kubernetes)
+    kind.create(node_image, console)
     cluster = _cluster(kind, engine)
     if record.sealed:
         network.seal(engine, kind.nodes())

@@ -34,8 +34,8 @@ class FakeEngine:
                 self.networks[name] = dict([label.split("=")])
             case ["network", "rm", name]:
                 del self.networks[name]
-            case ["rm", "--force", "--volumes", name]:
-                self.nodes = tuple(node for node in self.nodes if node != name)
+            case ["rm", "--force", "--volumes", *names]:
+                self.nodes = tuple(node for node in self.nodes if node not in names)
         return Executed(0, b"", b"")
 
     def inspect(self, what, name):
@@ -63,7 +63,7 @@ def ours(engine):
 
 @pytest.fixture
 def created(kind, console, tmp_path):
-    kind.create("node:1", console, kubernetes="1.34.4")
+    kind.create("node:1", console)
     read = lambda name: (tmp_path / "bin" / name).read_text()  # noqa: E731
     return SimpleNamespace(
         called=read("kind.called").split(),
@@ -159,7 +159,7 @@ def test_the_kubelet_goes_on_where_it_may_not_raise_limits(kind, monkeypatch, ma
 def test_kinds_own_words_are_in_the_error(engine, program, console):
     failing = Kind("demo", engine, program("kind", 'echo "ERROR: no room" >&2; exit 1'), program("kubectl", ""))
     with pytest.raises(StackError, match="ERROR: no room") as failed:
-        failing.create("node:1", console, kubernetes="1.34.4")
+        failing.create("node:1", console)
     assert "kind.log" in failed.value.fix
 
 
@@ -182,7 +182,7 @@ def test_deletion_takes_nodes_network_and_files_and_may_be_repeated(kind, engine
 def test_a_cluster_of_somebody_else_is_neither_used_nor_removed(kind, engine, console, networks):
     engine.nodes, engine.networks = NODES, networks
     with pytest.raises(BusyError, match="isn't ours"):
-        kind.create("node:1", console, kubernetes="1.34.4")
+        kind.create("node:1", console)
     with pytest.raises(StackError, match="isn't ours"):
         kind.delete()
     assert engine.nodes == NODES
