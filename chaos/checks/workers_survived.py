@@ -8,6 +8,8 @@ from chaos.errors import Unjudged
 from chaos.history.reader import History
 from chaos.verdict import Evidence, Finding, Outcome
 
+_SECOND_LOOK = 20.0
+
 
 @check
 def workers_survived(history: History, *, namespace: str, cluster: str, settle: float = 75.0) -> Finding:
@@ -16,7 +18,8 @@ def workers_survived(history: History, *, namespace: str, cluster: str, settle: 
     Same UID, same restart count, no container ended, not being deleted. A loss that was seen decides; its absence
     counts only if the pods were watched without a gap and for ``settle`` seconds after the cluster was functional
     again: a raylet asks the GCS every 60 s whether it still belongs, so workers that are lost die up to a minute after
-    the new head is up (34 s were measured), and 15 s more are left for the container to be seen to end.
+    the new head is up (34 s were measured), and 15 s more are left for the container to be seen to end. Where the head never
+    began anew there is no other GCS to find out about; a second look, 20 s after the first, then serves.
     """
     fault = facts.applied(history)[0]
     since = facts.applied_at(fault)
@@ -36,9 +39,11 @@ def workers_survived(history: History, *, namespace: str, cluster: str, settle: 
     if back is None:
         raise Unjudged(f"{cluster} was never functional after the fault, so its workers may still be about to go")
     watched = history.until - back.t
-    if watched < settle:
+    same_head = facts.head_settled_at(history, namespace, cluster, since) == since
+    needed = min(settle, _SECOND_LOOK) if same_head else settle
+    if watched < needed:
         raise Unjudged(
-            f"too early to tell: watched {watched:.0f} s of the {settle:.0f} s after {cluster} was functional"
+            f"too early to tell: watched {watched:.0f} s of the {needed:.0f} s after {cluster} was functional"
         )
     kept = tuple(
         Evidence(state.n, state.t, f"worker {pod.name} alive at the fault, UID {pod.uid}") for pod, state in workers

@@ -159,3 +159,25 @@ def test_no_new_head_is_unknown(story):
     lose_both(story)
     story.drop(lambda e: e.get("uid") == "uid-h2")
     assert LOST.judge(story.view()).outcome == "unknown"
+
+
+def _stall_without_a_new_head(story, end):
+    """The head is cut off from 20 s to 40 s and goes on as it was."""
+    story.head_loss()
+    story.drop(lambda e: e.get("name") in ("h1", "h2") or e["what"] == "probe" or e.get("phase") == "end")
+    story.pod(1, "h1", "uid-h1", "head", "ADDED")
+    story.functional(16, True, 1)
+    story.functional(41, True, 2)
+    story.end(end)
+
+
+def test_where_the_head_never_began_anew_a_second_look_serves(story):
+    _stall_without_a_new_head(story, end=62)
+    assert SURVIVED.judge(story.view()).outcome == "holds"
+
+
+def test_but_a_second_look_there_must_be(story):
+    _stall_without_a_new_head(story, end=55)
+    finding = SURVIVED.judge(story.view())
+    assert finding.outcome == "unknown"
+    assert "20 s" in finding.reason
