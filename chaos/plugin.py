@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chaos.lab import Lab
     from chaos.run import Run
 
+LEVEL_MARKER = "level"
 _PREFIX = "chaos_"
 _LEVELS = list(Level)
 _SESSION = pytest.StashKey["_Session"]()
@@ -52,19 +53,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(declaration): an experiment, with the claims that it shows")
+    config.addinivalue_line(
+        "markers", f"{LEVEL_MARKER}(level): run from this level on; for tests that are no experiments"
+    )
     config.stash[_SESSION] = _Session(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a higher level runs; what was left out is listed at the end."""
     session = config.stash[_SESSION]
-    if not any(map(declaration, items)):
+    levels = {item: of for item in items if (of := level(item))}
+    if not levels:
         return
     try:
         wanted = _LEVELS.index(session.settings.level)
     except UsageError as wrong:
         _exit(config, wrong)
-    for item in [item for item in items if (d := declaration(item)) and _LEVELS.index(d.level) > wanted]:
+    for item in [item for item, of in levels.items() if _LEVELS.index(of) > wanted]:
         items.remove(item)
         session.left_out.append(item)
     if session.left_out:
@@ -75,6 +80,14 @@ def declaration(item: pytest.Item) -> Declaration | None:
     """What an item declares to show; None when it is no experiment."""
     marker = item.get_closest_marker(MARKER)
     return marker.args[0] if marker else None
+
+
+def level(item: pytest.Item) -> Level | None:
+    """From which level on an item is run; None: always."""
+    if declared := declaration(item):
+        return declared.level
+    marker = item.get_closest_marker(LEVEL_MARKER)
+    return Level(marker.args[0]) if marker else None
 
 
 class _Session:
@@ -258,6 +271,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("kuberay-chaos")
         terminalreporter.write_line(f"results: {session.run.folder}")
     for item in session.left_out:
-        declared = declaration(item)
-        assert declared is not None
-        terminalreporter.write_line(f"left to level {declared.level}: {item.name}")
+        terminalreporter.write_line(f"left to level {level(item)}: {item.name}")
