@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
-from chaos.errors import ChaosError, NoSteadyState, NotReached, Unjudged
+from chaos.errors import ChaosError, NoSteadyState, NotReached
 from chaos.experiment import Expect
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injector
@@ -219,9 +219,7 @@ class Lab:
 
     def record_submissions(self, job: RayJobHandle) -> None:
         """The submission IDs that Ray knows in the RayJob's cluster."""
-        handle = job.cluster_handle(self.cluster)
-        if handle is None:
-            raise Unjudged(f"RayJob {job.namespace}/{job.name} names no cluster")
+        handle = self.cluster_of(job)
         self._probe("submissions", job_target(job), lambda: {"ok": True, "ids": submission_ids(self.cluster, handle)})
 
     def record_ledger(self, job: RayJobHandle) -> None:
@@ -326,6 +324,13 @@ class Lab:
         if len(pods) != 1:
             raise NoSteadyState(f"actor {actor} lives on no worker of {cluster.namespace}")
         return DeletePod.of(pods[0])
+
+    def cluster_of(self, job: RayJobHandle) -> RayClusterHandle:
+        """The Ray cluster that the RayJob's status names. Raises NoSteadyState when it names none."""
+        handle = job.cluster_handle(self.cluster)
+        if handle is None:
+            raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no cluster")
+        return handle
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""

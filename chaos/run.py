@@ -12,7 +12,8 @@ import resource
 import shlex
 import shutil
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ class Run:
     def _open(self) -> None:
         self.stack = stacks.up(self.settings, self.console)
         self._is_up = True
+        self.versions = self.stack.record.versions
         self.folder.mkdir(parents=True)
         self.writer = HistoryWriter(self.folder / "history.jsonl", redact=redis.passwords(self.stack.cluster))
         self._closing.callback(self.writer.close)
@@ -133,7 +135,19 @@ class Run:
         return found
 
     def _judge(self, history: History) -> list[Verdict]:
-        return judge(history, table=Table.load(), versions=self.stack.record.versions)
+        return judge(history, table=Table.load(), versions=self.versions)
+
+    @contextmanager
+    def operator(self, version: str) -> Iterator[None]:
+        """Another operator version in the running stack for the block; what is judged meanwhile is judged as that version."""
+        own = self.settings.versions.kuberay
+        self.stack.use_operator(version, self.console)
+        self.versions = {**self.versions, "kuberay": version}
+        try:
+            yield
+        finally:
+            self.stack.use_operator(own, self.console)
+            self.versions = {**self.versions, "kuberay": own}
 
     # --- results ----------------------------------------------------------------------------------------------------
 

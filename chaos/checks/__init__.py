@@ -11,6 +11,7 @@ from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
+from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
@@ -29,6 +30,7 @@ __all__ = [
     "driver_gone",
     "functional_twice",
     "head_recovery",
+    "head_recreated",
     "job_failed",
     "one_head",
     "one_submission",
