@@ -216,10 +216,6 @@ class Cluster:
             manifest = b"\n".join(b"---\n" + json.dumps(document).encode() for document in documents)
         self._apply(["-f", "-"], manifest)
 
-    def apply_kustomize(self, directory: Path) -> None:
-        """Server-side apply of a kustomization."""
-        self._apply(["-k", str(directory)], None)
-
     def _apply(self, source: Sequence[str], manifest: bytes | None) -> None:
         argv = ["apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", *source]
         self.run_kubectl(argv, stdin=manifest, timeout=120).require("kubectl apply")

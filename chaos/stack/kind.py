@@ -7,7 +7,6 @@ and no own network, re-uses a cluster without looking at it, and downloads an ol
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import stat
 from dataclasses import dataclass
@@ -217,8 +216,3 @@ def _audit_patch() -> dict[str, Any]:
             "extraVolumes": mounts,
         },
     }
-
-
-def environment_without_ambient_cluster() -> dict[str, str]:
-    """This process's environment less what would lead kubectl to a cluster of the user's."""
-    return {k: v for k, v in os.environ.items() if k != "KUBECONFIG"}

@@ -6,12 +6,14 @@ the Deployment's strategy: Recreate, as in KubeRay's Helm chart, so that two ope
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
 
 from chaos.errors import StackError
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.images import cache
 from chaos.waiting import until
 
 NAMESPACE = "kuberay-system"
@@ -107,11 +109,20 @@ def _leads(cluster: Cluster) -> bool:
 
 
 def _rendered(cluster: Cluster, config_dir: Path) -> list[Object]:
-    """KubeRay's default kustomization as documents."""
-    rendered = cluster.run_kubectl(["kustomize", str(config_dir / "default")], timeout=60)
-    text = rendered.require(f"kubectl kustomize of {config_dir}")
-    loaded = yaml.load_all(text, Loader=_LOADER)
-    return [document for document in loaded if document is not None]
+    """KubeRay's default kustomization as documents; rendered once, since it takes seconds of a processor."""
+
+    def make(result: Path, progress: cache.Progress) -> None:
+        rendered = cluster.run_kubectl(["kustomize", str(config_dir / "default")], timeout=60)
+        text = rendered.require(f"kubectl kustomize of {config_dir}")
+        documents = [document for document in yaml.load_all(text, Loader=_LOADER) if document is not None]
+        result.write_text(json.dumps(documents))
+
+    files = sorted(path for path in config_dir.rglob("*") if path.is_file())
+    content = [(str(path.relative_to(config_dir)), cache.file_digest(path)) for path in files]
+    documents: list[Object] = json.loads(
+        cache.cached("manifests", f"kuberay-{cache.key(content)}.json", make).read_text()
+    )
+    return documents
 
 
 def _tuned(document: Object, image: str, version: str) -> Object:

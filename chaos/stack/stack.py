@@ -219,6 +219,8 @@ def _unusable(kind: Kind, wanted: StackRecord) -> str | None:
 
 
 def _heal(cluster: Cluster, log: UndoLog, console: Console) -> None:
+    if unreadable := log.unreadable():
+        console.info(f"{unreadable} lines of {log.path} can't be read and are passed over")
     healed, failed = heal(cluster, log)
     for sentence in healed:
         console.info(f"healed what a run left behind: {sentence}")

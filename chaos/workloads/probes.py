@@ -81,13 +81,6 @@ def submit_driver(
         raise NoSteadyState(f"Ray did not take the job {submission_id}: {_complaint(executed)}")
 
 
-def held_connection_command(cluster: Cluster, pod: Object, host: str, port: int, *, seconds: float) -> list[str]:
-    """The local command line that holds a connection from a head pod to a Redis server and prints JSON lines."""
-    argv = ["python", f"{MOUNT}/held_connection.py", host, str(port), f"--seconds={seconds:g}"]
-    where = pod["metadata"]
-    return cluster.exec_command(where["namespace"], where["name"], argv, container=HEAD_CONTAINER)
-
-
 def _head(cluster: Cluster, handle: RayClusterHandle) -> Object:
     pod = handle.head_pod(cluster)
     if pod is None:
