@@ -468,7 +468,7 @@ def job_target(job: RayJobHandle) -> JobTarget:
 
 def restarts(pod: Object) -> int:
     """Restarts of all containers of a pod."""
-    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses", []))
+    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
 
 
 def _starts(path: Path) -> list[dict[str, Any]]:

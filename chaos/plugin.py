@@ -9,6 +9,7 @@ Every option has the prefix ``--chaos-``, since pytest-kind owns ``--kubeconfig`
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Generator
 from contextlib import ExitStack
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from chaos.errors import ChaosError, UsageError
+from chaos.errors import ChaosError, StackError, UsageError
 from chaos.experiment import MARKER, Declaration
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
 from chaos.signals import handled, raised
@@ -123,6 +124,13 @@ class _Session:
             except ChaosError as problem:
                 self.failure = problem
                 raise
+            except Exception as fault:  # ours, not the machine's: tried once, told in one message
+                self.failure = StackError(
+                    f"the stack could not be stood up: {type(fault).__name__}: {fault}",
+                    fix="this is a fault of kuberay-chaos; please report it with the traceback below\n"
+                    + "".join(traceback.format_exception(fault)[-4:]),
+                )
+                raise self.failure from fault
         return self.run
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class KillProcess:
         return {"process": self.process, "gone": True}
 
     def _ended(self, pod: dict[str, Any]) -> dict[str, Any] | None:
-        for status in pod.get("status", {}).get("containerStatuses", []):
+        for status in pod.get("status", {}).get("containerStatuses") or []:
             if status["name"] == self.container:
                 for state in (status.get("state", {}), status.get("lastState", {})):
                     if ended := state.get("terminated"):

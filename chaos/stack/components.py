@@ -39,5 +39,5 @@ def wait_for_nodes(cluster: Cluster, *, count: int, deadline: float) -> None:
 
 
 def _ready(node: Object) -> bool:
-    conditions = node.get("status", {}).get("conditions", [])
+    conditions = node.get("status", {}).get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -61,7 +61,8 @@ def ensure_definitions(cluster: Cluster, definitions: list[Object]) -> None:
         for definition in definitions:
             name = definition["metadata"]["name"]
             found = cluster.get("customresourcedefinitions", None, name)
-            conditions = found.get("status", {}).get("conditions", []) if found else []
+            # Just created, its status has the key with no list under it.
+            conditions = (found.get("status", {}).get("conditions") if found else None) or []
             if not any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                 raise StackError(f"{name} is not established")
         return True

@@ -88,7 +88,7 @@ class RayJobHandle:
 
 def is_ready(pod: Object) -> bool:
     """Whether the pod's Ready condition is true."""
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
 
 
 def ensure_namespace(cluster: Cluster, name: str, labels: Mapping[str, str] | None = None) -> None:

@@ -3,12 +3,13 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from chaos import paths, workloads
-from chaos.stack import manifest, ray, redis
+from chaos.stack import kuberay, manifest, ray, redis
+from chaos.stack.cluster import Cluster
 
 VALUES: dict[str, dict[str, str | int]] = {
     "kube-router.yaml": {"IMAGE": "router:1"},
@@ -208,3 +209,23 @@ def test_a_rayjobs_spec_can_be_changed() -> None:
     assert created["spec"]["entrypoint"] == "python /chaos/ledger_job.py"
     [head] = created["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
     assert {"name": "CHAOS_LEDGER", "value": handle.ledger} in head["env"]
+
+
+class Serving:
+    """A cluster whose definitions are served from the second look on."""
+
+    def __init__(self, statuses: list[object]) -> None:
+        self.statuses = statuses
+
+    def apply(self, documents: object) -> None:
+        """Takes anything."""
+
+    def get(self, resource: str, namespace: str | None, name: str) -> dict[str, object]:
+        return {"status": self.statuses.pop(0)}
+
+
+def test_a_definition_whose_status_has_no_conditions_yet_is_waited_for() -> None:
+    established = {"conditions": [{"type": "Established", "status": "True"}]}
+    serving = Serving([{"conditions": None}, {}, established])
+    kuberay.ensure_definitions(cast(Cluster, serving), [{"metadata": {"name": "rayjobs.ray.io"}}])
+    assert serving.statuses == []

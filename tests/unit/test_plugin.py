@@ -255,6 +255,15 @@ def test_an_experiment_that_does_not_ask_for_the_lab_needs_a_stack_as_well(invok
     result.stdout.fnmatch_lines(["*no stack*"])
 
 
+def test_a_fault_of_our_own_in_the_stand_up_is_told_once_and_is_exit_code_4(invoke, experiments, run):
+    experiments(one="pass", two="pass", three="pass")
+    run.refuses = TypeError("'NoneType' object is not iterable")
+    result = invoke()
+    assert result.ret == 4
+    assert len(run.opened) == 1, "the stand-up is not tried again for every experiment"
+    result.stdout.fnmatch_lines(["*could not be stood up: TypeError*"])
+
+
 @pytest.mark.parametrize(
     "arguments", [["--chaos-kuberay=9.9.9"], ["--chaos-level=all"], ["--chaos-results=/proc/nowhere"]]
 )
