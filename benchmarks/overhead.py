@@ -24,7 +24,8 @@ def measure(console):
         steady = [phase.t for phase in view.phases("steady")]
         if steady:
             wall = view.until - steady[0]
-            busy = covered(recoveries(view) + declared(view))
+            intervals = recoveries(view) + declared(view)
+            busy = covered([(max(a, steady[0]), min(b, view.until)) for a, b in intervals])
             figures.append(
                 Figure(f"overhead of {name}", 100 * (wall - busy) / wall, LIMIT, "%", f"{wall:.0f} s in all")
             )

@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     add_stack_arguments(add("heal", _heal, "undo what a run that died left behind"))
     recheck = add("recheck", _recheck, "judge a stored history again, by the checks of this release")
     recheck.add_argument("run", type=Path, help="a folder of results")
-    images = add("images", _images_help, "work with images")
+    images = verbs.add_parser("images", help="work with images", description="work with images")
     actions = images.add_subparsers(required=True, metavar="ACTION")
     save = actions.add_parser("save", help="write every image and program of a stack into one file")
     save.add_argument("file", type=Path, help="the archive to write")
@@ -177,10 +177,6 @@ def _recheck(arguments: argparse.Namespace, console: Console) -> int:
     verdicts, code = recheck(arguments.run)
     console.table(verdicts)
     return _explain(code, console)
-
-
-def _images_help(arguments: argparse.Namespace, console: Console) -> int:
-    raise UsageError("images needs an action", fix="kuberay-chaos images --help")
 
 
 def _images_save(arguments: argparse.Namespace, console: Console) -> int:
