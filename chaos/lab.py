@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -22,6 +23,7 @@ from chaos.history.store import HistoryWriter
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
+from chaos.waiting import until
 from chaos.workloads import probes
 from chaos.workloads.connection import HeldConnection
 from chaos.workloads.records import job_record, submission_ids
@@ -35,6 +37,8 @@ APART_SECONDS = 20.0
 SETTLE_SECONDS = 75.0
 # A killed operator's lease runs out after 15 s and is retried every 2 s; pod start and cache sync come on top.
 LEASE_SECONDS = 60.0
+# Between two looks at what no watch tells of.
+_LOOK_EVERY = 0.5
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -154,9 +158,9 @@ class Lab:
     def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
         """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
         probes.submit_driver(self.cluster, cluster, submission_id=submission_id, name=f"owned-by-{submission_id}")
-        self._until(
-            lambda: self.record_job(cluster, submission_id)["status"] == "RUNNING",
-            what=f"job {submission_id} RUNNING", deadline=60, error=NoSteadyState,
+        until(
+            lambda: self.record_job(cluster, submission_id).get("status") == "RUNNING",
+            what=f"job {submission_id} RUNNING", deadline=60, every=_LOOK_EVERY, error=NoSteadyState,
         )  # fmt: skip
 
     def hold_connection(self, pod: Object, address: str, name: str) -> HeldConnection:
@@ -364,10 +368,6 @@ class Lab:
 
         self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
 
-    def actor_answers_anew(self, cluster: RayClusterHandle, actor: str) -> None:
-        """Probe until the actor answers; a worker's death is noticed within some 15 s, and by its node's end at once."""
-        self.functional_again({cluster: [actor]})
-
     # --- plumbing ---------------------------------------------------------------------------------------------------
 
     def phase(self, phase: str, **detail: Any) -> Entry:
@@ -421,20 +421,10 @@ class Lab:
         )
         return answer
 
-    def _until(
-        self, look: Callable[[], bool], *, what: str, deadline: float, error: type[ChaosError] = NotReached
-    ) -> None:
-        ends = time.monotonic() + deadline
-        while not look():
-            if time.monotonic() >= ends:
-                raise error(f"{what}: not within {deadline:.0f} s")
-            time.sleep(0.5)
-
-    def _until_or_record(self, look: Callable[[], bool], deadline: float) -> None:
-        try:
-            self._until(look, what="", deadline=deadline)
-        except NotReached:
-            return  # the probes in the history say so
+    @staticmethod
+    def _until_or_record(look: Callable[[], bool], deadline: float) -> None:
+        with suppress(NotReached):  # the probes in the history say so
+            until(look, what="an answer", deadline=deadline, every=_LOOK_EVERY)
 
     @staticmethod
     def _each(things: Sequence[T], do: Callable[[T], R]) -> list[R]:

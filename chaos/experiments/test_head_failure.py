@@ -48,7 +48,7 @@ def test_head_deleted(lab: Lab) -> None:
 
     # 4. The worker that the actor lives on is lost as well.
     with lab.inject(lab.delete_worker_of(ft, "counter")) as worker:
-        lab.actor_answers_anew(ft, "counter")
+        lab.functional_again({ft: ["counter"]})
     lab.record_job(ft, "second")
 
     a, b = cluster_target(ft), cluster_target(plain)
