@@ -12,6 +12,7 @@
     └── Unjudged                  exit 2   an experiment could not be judged; the verdict is `unknown`
         ├── NoSteadyState                  the stack or workload was not steady before the fault
         ├── NoEffect                       the fault was applied and its effect was not seen
+        ├── FeatureMissing                 the machine, kernel or cluster lacks what a fault needs
         └── NotReached                     something awaited did not come within its deadline
 
 Each carries what happened in ``args[0]`` and, where there is one, what to do next in ``fix``.
@@ -70,6 +71,10 @@ class NoSteadyState(Unjudged):
 
 class NoEffect(Unjudged):
     """A fault was applied and no independent probe saw its effect."""
+
+
+class FeatureMissing(Unjudged):
+    """What a fault needs is not there: the kernel, the platform or the cluster doesn't offer it."""
 
 
 class NotReached(Unjudged):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chaos.faults.inject import Reach
+from chaos.faults.base import Fault, Reach
 from chaos.faults.proof import uid_gone
-from chaos.faults.undo import Undo
 
 
 @dataclass(frozen=True)
-class DeleteJob:
+class DeleteJob(Fault):
     """One Job, by its UID."""
 
     namespace: str
@@ -29,10 +28,6 @@ class DeleteJob:
     @property
     def target(self) -> dict[str, str]:
         return {"namespace": self.namespace, "job": self.job, "uid": self.uid}
-
-    def undo(self, reach: Reach) -> list[Undo]:
-        """Nothing: a Job that was deleted can't be made again with its UID."""
-        return []
 
     def apply(self, reach: Reach) -> None:
         reach.cluster.delete("jobs", self.namespace, self.job, uid=self.uid, propagation="Background")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chaos.faults.inject import Reach
+from chaos.faults.base import Fault, Reach
 from chaos.faults.proof import uid_gone
-from chaos.faults.undo import Undo
 
 # What the kubelet and the watch need on top of the grace period on a busy two-core machine.
 _SLACK_SECONDS = 20
 
 
 @dataclass(frozen=True)
-class DeletePod:
+class DeletePod(Fault):
     """``grace`` in seconds; 0 removes the object at once and the process is killed (``kubectl delete --force``)."""
 
     namespace: str
@@ -33,10 +32,6 @@ class DeletePod:
     @property
     def target(self) -> dict[str, str]:
         return {"namespace": self.namespace, "pod": self.pod, "uid": self.uid}
-
-    def undo(self, reach: Reach) -> list[Undo]:
-        """Nothing: the pod's controller makes another."""
-        return []
 
     def apply(self, reach: Reach) -> None:
         """Delete with a precondition on the UID, so that a successor of the same name is never hit."""

@@ -14,46 +14,17 @@ import itertools
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from chaos.errors import NoEffect, StackError
+from chaos.errors import FeatureMissing, NoEffect, StackError
+from chaos.faults.base import Fault, Reach
 from chaos.faults.undo import Undo, UndoLog, perform
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
+from chaos.kernel import FEATURES, has
+from chaos.machine import LocalMachine
 from chaos.signals import shielded
 from chaos.stack.cluster import Cluster
-
-
-@dataclass(frozen=True)
-class Reach:
-    """What a fault may touch and look at."""
-
-    cluster: Cluster
-    writer: HistoryWriter
-
-
-class Fault(Protocol):
-    """What is done to the stack. Implementations are frozen dataclasses: their fields are the fault's parameters."""
-
-    name: ClassVar[str]
-
-    @property
-    def target(self) -> dict[str, str]:
-        """Names of what is hit, for the history: namespace, pod, uid …"""
-        ...
-
-    def undo(self, reach: Reach) -> list[Undo]:
-        """What will have to be undone; reads only. Empty when the stack's own controllers restore what was hit."""
-        ...
-
-    def apply(self, reach: Reach) -> None:
-        """Do it."""
-        ...
-
-    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """What an independent probe saw, looking at history entries from number ``since`` on; raises NoEffect."""
-        ...
 
 
 class Injected:
@@ -63,6 +34,7 @@ class Injected:
         self.fault = fault
         self.id = identity
         self.group = group  # faults injected together share it
+        self.applied = 0.0  # seconds of the history
         self.began = 0  # number of the history entry that records it
         self._reach = reach
 
@@ -96,8 +68,10 @@ class Injector:
     def __call__(self, *faults: Fault) -> Iterator[Injected]:
         """Inject the faults, in order and as close together as can be; the block runs with all of them in force.
 
-        Yields the last one. Raises NoEffect when one was not seen to take.
+        Yields the last one. Raises NoEffect when one was not seen to take, Unjudged when the machine lacks what one needs.
         """
+        for fault in faults:
+            _require_features(fault)
         group = f"group-{next(self._groups)}"
         with ExitStack() as undoing:
             marks = [undoing.enter_context(self._applied(fault, group)) for fault in faults]
@@ -114,7 +88,7 @@ class Injector:
             self.log.append(identity, undos)
             injected.began = int(injected.step("record", undo=[undo.kind for undo in undos])["n"])
             # Written before the call: recovery times then count the call as well, never too little.
-            injected.step("apply")
+            injected.applied = injected.step("apply")["t"]
             fault.apply(self.reach)
             yield injected
         finally:
@@ -122,27 +96,34 @@ class Injector:
                 self._undo(injected, undos)
 
     def _prove(self, injected: Injected) -> None:
-        began = time.monotonic()
         try:
             seen = injected.fault.prove(self.reach, injected.began)
         except NoEffect as nothing:
             injected.step("no-effect", reason=str(nothing))
             raise
-        injected.step("effect", proof_seconds=round(time.monotonic() - began, 3), **seen)
+        # What an entry of the history proves was seen when that was written; else it is seen now.
+        lag = seen.get("gone", self.reach.writer.now()) - injected.applied
+        injected.step("effect", injection_lag=round(lag, 3), **seen)
 
     def _undo(self, injected: Injected, undos: list[Undo]) -> None:
         if not undos:
             return
+        began = self.reach.writer.now()
         try:
             injected.step("undo")
         finally:  # a history that can't be written must not leave the fault in force
             problems = self._perform(injected, undos)
+        if not problems:
+            try:
+                seen = injected.fault.relieved(self.reach)
+            except StackError as still:
+                problems.append(str(still))
         if problems:
             raise StackError(
                 f"{injected.id} could not be undone: {'; '.join(problems)}",
                 fix="run `kuberay-chaos heal`, or `make down`",
             )
-        injected.step("undone")
+        injected.step("undone", undo_lag=round(self.reach.writer.now() - began, 3), **seen)
 
     def _perform(self, injected: Injected, undos: list[Undo]) -> list[str]:
         """Undo all, the last first; what could not be undone."""
@@ -154,3 +135,11 @@ class Injector:
             except Exception as problem:  # the others must still be undone
                 problems.append(f"{undo.kind}: {problem}")
         return problems
+
+
+def _require_features(fault: Fault) -> None:
+    """Raises FeatureMissing when the kernel is known to lack something; what can't be told is left to the proof."""
+    machine = LocalMachine()
+    for feature in FEATURES:
+        if feature.name in fault.needs and has(machine, feature) is False:
+            raise FeatureMissing(f"{fault.name} needs {feature.name}, which this machine's kernel lacks")

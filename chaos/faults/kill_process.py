@@ -6,13 +6,12 @@ windows that a crash must hit.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chaos.errors import NoEffect, NotReached, StackError
-from chaos.faults.inject import Reach
-from chaos.faults.undo import Undo
+from chaos.faults.base import Fault, Reach
+from chaos.faults.inside import running_container
 from chaos.waiting import until
 
 # Of all processes on the node, those in the PID namespace of the container's main process that bear the name.
@@ -38,7 +37,7 @@ _RESTART_SECONDS = 60  # the kubelet's sync, and its back-off of 10 s and 20 s o
 
 
 @dataclass(frozen=True)
-class KillProcess:
+class KillProcess(Fault):
     """The main process of the container named ``container``, or its processes named ``process``; ``signal`` as in `kill`."""
 
     namespace: str
@@ -64,29 +63,12 @@ class KillProcess:
     def target(self) -> dict[str, str]:
         return {"namespace": self.namespace, "pod": self.pod, "uid": self.uid, "container": self.container}
 
-    def undo(self, reach: Reach) -> list[Undo]:
-        """Nothing: the kubelet restarts the container."""
-        return []
-
     def apply(self, reach: Reach) -> None:
         """Look the container up by the pod's UID, and signal its first process."""
-        listed = reach.cluster.node_exec(
-            self.node,
-            [
-                "crictl",
-                "ps",
-                "--quiet",
-                "--name",
-                f"^{self.container}$",
-                "--label",
-                f"io.kubernetes.pod.uid={self.uid}",
-            ],
-        )
-        identity = listed.text.split()
-        if not identity:
+        container = running_container(reach.cluster, self.node, self.uid, self.container)
+        if container is None:
             raise StackError(f"no running container {self.container} of pod {self.pod} on {self.node}")
-        described = json.loads(reach.cluster.node_exec(self.node, ["crictl", "inspect", identity[0]]).stdout)
-        main = str(described["info"]["pid"])
+        main = str(container[1])
         command = (
             ["sh", "-c", _SIGNAL_BY_NAME, self.process, self.signal, main]
             if self.process

@@ -7,14 +7,13 @@ restarts of its containers, so undo always finds it. Only a chain of our own nam
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chaos.errors import NoEffect, NotReached, StackError
-from chaos.faults.inject import Reach
+from chaos.faults.base import Fault, Reach
+from chaos.faults.inside import in_sandbox
 from chaos.faults.undo import Undo, undoer
-from chaos.process import Executed
 from chaos.stack.cluster import Cluster
 from chaos.waiting import until
 
@@ -23,7 +22,7 @@ _BITE_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class BlackHole:
+class BlackHole(Fault):
     """Packets between one pod and ``addresses`` (IPv4) are dropped, both ways, without an answer."""
 
     namespace: str
@@ -33,6 +32,7 @@ class BlackHole:
     addresses: tuple[str, ...]
 
     name: ClassVar[str] = "black-hole"
+    needs: ClassVar[tuple[str, ...]] = ("iptables",)
 
     @classmethod
     def between(cls, pod: dict[str, Any], others: list[dict[str, Any]]) -> BlackHole:
@@ -57,7 +57,7 @@ class BlackHole:
         for address in self.addresses:
             script += [f"iptables -w -A {_CHAIN} -{way} {address} -j DROP" for way in "sd"]
         script += [f"iptables -w -I {base} -j {_CHAIN}" for base in ("INPUT", "OUTPUT")]
-        done = _in_sandbox(reach.cluster, self.node, self.uid, " && ".join(script))
+        done = in_sandbox(reach.cluster, self.node, self.uid, " && ".join(script))
         if done is None or not done.ok:
             raise StackError(f"{self.pod} could not be cut off: {done.error_text.strip() if done else 'no sandbox'}")
 
@@ -69,23 +69,18 @@ class BlackHole:
             raise NoEffect(str(late)) from late
         return {"dropped_packets": dropped}
 
+    def relieved(self, reach: Reach) -> dict[str, Any]:
+        """No rule of ours may be left; what packets do then is the open connections' to show."""
+        listed = in_sandbox(reach.cluster, self.node, self.uid, "iptables-save")
+        if listed is not None and _CHAIN in listed.text:
+            raise StackError(f"rules of {_CHAIN} are still in the namespace of {self.pod}")
+        return {"rules": "none"}
+
     def _dropped(self, cluster: Cluster) -> int:
-        listed = _in_sandbox(cluster, self.node, self.uid, f"iptables -w -nvxL {_CHAIN}")
+        listed = in_sandbox(cluster, self.node, self.uid, f"iptables -w -nvxL {_CHAIN}")
         if listed is None or not listed.ok:
             return 0
         return sum(int(line.split()[0]) for line in listed.text.splitlines() if " DROP " in line)
-
-
-def _in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed | None:
-    """Run a script of ours in the pod's network namespace; None when the pod has no sandbox on that node any more."""
-    listed = cluster.node_exec(
-        node, ["crictl", "pods", "--quiet", "--state", "ready", "--label", f"io.kubernetes.pod.uid={uid}"]
-    )
-    sandboxes = listed.text.split()
-    if not sandboxes:
-        return None
-    described = json.loads(cluster.node_exec(node, ["crictl", "inspectp", sandboxes[0]]).stdout)
-    return cluster.node_exec(node, ["nsenter", "--target", str(described["info"]["pid"]), "--net", "sh", "-c", script])
 
 
 @undoer("pod-chain")
@@ -94,6 +89,6 @@ def _remove_chain(cluster: Cluster, what: dict[str, Any]) -> None:
         f"while iptables -w -D {base} -j {_CHAIN} 2>/dev/null; do :; done" for base in ("INPUT", "OUTPUT")
     )
     remove = f"if iptables -w -nL {_CHAIN} >/dev/null 2>&1; then iptables -w -F {_CHAIN} && iptables -w -X {_CHAIN}; fi"
-    done = _in_sandbox(cluster, what["node"], what["uid"], f"{unhook} ; {remove}")
+    done = in_sandbox(cluster, what["node"], what["uid"], f"{unhook} ; {remove}")
     if done is not None and not done.ok:
         raise StackError(f"chain {_CHAIN} is still there: {done.error_text.strip()}")

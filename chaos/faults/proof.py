@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.errors import NoEffect, NotReached
-from chaos.faults.inject import Reach
+from chaos.faults.base import Reach
 
 
 def uid_gone(reach: Reach, uid: str, *, what: str, since: int, deadline: float) -> dict[str, Any]:

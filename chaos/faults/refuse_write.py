@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chaos.errors import NoEffect, NotReached
-from chaos.faults.inject import Reach
+from chaos.errors import NoEffect, NotReached, StackError
+from chaos.faults.base import Fault, Reach, Scope
 from chaos.faults.undo import Undo, undoer
 from chaos.stack.cluster import Cluster
 from chaos.waiting import until
@@ -19,7 +19,7 @@ _WRITES = ("create", "update", "patch")
 
 
 @dataclass(frozen=True)
-class RefuseWrite:
+class RefuseWrite(Fault):
     """Take writes on ``resource`` (``group``, with a /subresource) out of a ClusterRole that ``account`` is bound to.
 
     ``account`` is the full user name, ``system:serviceaccount:<namespace>:<name>``.
@@ -31,6 +31,7 @@ class RefuseWrite:
     resource: str
 
     name: ClassVar[str] = "refuse-write"
+    scope: ClassVar[Scope] = Scope.CLUSTER
 
     @property
     def target(self) -> dict[str, str]:
@@ -68,6 +69,14 @@ class RefuseWrite:
         except NotReached as late:
             raise NoEffect(str(late)) from late
         return {"refused": f"update {self.resource}.{self.group} by {self.account}"}
+
+    def relieved(self, reach: Reach) -> dict[str, Any]:
+        """The API server must say that the account may again."""
+        until(
+            lambda: self._allowed(reach.cluster), what=f"permission of {self.resource}", deadline=10, every=0.1,
+            error=StackError,
+        )  # fmt: skip
+        return {"allowed": f"update {self.resource}.{self.group} by {self.account}"}
 
     def _allowed(self, cluster: Cluster) -> bool:
         resource, _, subresource = self.resource.partition("/")

@@ -8,11 +8,12 @@ import pytest
 
 from chaos import signals
 from chaos.errors import NoEffect, StackError
+from chaos.faults.base import Fault
 from chaos.faults.undo import Undo
 
 
 @dataclass(frozen=True)
-class Break:
+class Break(Fault):
     """Breaks the thing ``what``, and the parts of it that are named besides."""
 
     what: str

@@ -1,0 +1,46 @@
+"""Pods seen from their node: the sandbox's network namespace, and the containers' processes.
+
+Everything is found by the pod's UID and never by its name, so that a successor is not hit.
+"""
+
+from __future__ import annotations
+
+import json
+
+from chaos.errors import StackError
+from chaos.process import Executed
+from chaos.stack.cluster import Cluster
+
+
+def in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed | None:
+    """Run a script of ours in the pod's network namespace, with the node's programs.
+
+    The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
+    on that node any more.
+    """
+    sandboxes = _crictl(cluster, node, "pods", "--state", "ready", "--label", f"io.kubernetes.pod.uid={uid}")
+    if not sandboxes:
+        return None
+    described = cluster.node_exec(node, ["crictl", "inspectp", sandboxes[0]])
+    if not described.ok:  # it went between the two questions
+        return None
+    pid = json.loads(described.stdout)["info"]["pid"]
+    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script])
+
+
+def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:
+    """The running container of that name: its runtime's ID, and its main process as the node numbers it; None without one."""
+    found = _crictl(cluster, node, "ps", "--name", f"^{container}$", "--label", f"io.kubernetes.pod.uid={uid}")
+    if not found:
+        return None
+    described = cluster.node_exec(node, ["crictl", "inspect", found[0]])
+    if not described.ok:
+        return None
+    return found[0], int(json.loads(described.stdout)["info"]["pid"])
+
+
+def _crictl(cluster: Cluster, node: str, what: str, *filters: str) -> list[str]:
+    listed = cluster.node_exec(node, ["crictl", what, "--quiet", *filters])
+    if not listed.ok:
+        raise StackError(f"the container runtime of {node} does not answer: {listed.error_text.strip()}")
+    return listed.text.split()
