@@ -163,6 +163,7 @@ STACK_OPTIONS: Sequence[Option] = (
 RUN_OPTIONS: Sequence[Option] = (
     Option("level", "how much is run: smoke, core or full (default: core)", "LEVEL"),
     Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
+    Option("jobs", "how many experiments run side by side (default: as many as the machine carries)", "N"),
     Option("seed", "seed of every random choice (default: a new one, printed)", "N"),
     Option("results", "folder for results (default: results)", "DIR"),
     Option("keep", "leave the stack up afterwards (the default, except with CI=true)"),
@@ -204,6 +205,7 @@ class Settings:
     recreate: bool = False
     level: Level = Level.CORE
     select: str = ""
+    jobs: int | None = None  # as many as the machine carries
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     results: Path = Path("results")
     keep: bool = True
@@ -242,6 +244,7 @@ class Settings:
             recreate=flag("recreate"),
             level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
             select=given("select"),
+            jobs=_jobs(given("jobs")),
             seed=_seed(given("seed")),
             results=_writable_folder(given("results") or "results")
             if hasattr(namespace, f"{prefix}results")
@@ -357,6 +360,12 @@ def _file(text: str) -> Path:
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} may not be read by this user", fix=f"chmod u+r {path}, or run as its owner")
     return path.resolve()
+
+
+def _jobs(text: str) -> int | None:
+    if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) is None:
+        raise UsageError(f"--jobs {text!r} is not a number of experiments", fix="give 1 to 99")
+    return int(text) if text else None
 
 
 def _seed(text: str) -> int:

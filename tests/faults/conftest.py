@@ -15,7 +15,7 @@ def cluster(chaos_run):
 
 @pytest.fixture
 def inject(chaos_run):
-    return chaos_run.lab.inject
+    return chaos_run.lab.injector
 
 
 @pytest.fixture(scope="session")
