@@ -24,6 +24,7 @@ from chaos.stack.forward import forwarded
 
 LOG_LIMIT = 1_000_000  # bytes of one container's run
 _LOG_LINES = 5000
+_CHUNK = 1 << 18
 _CONNECT, _READ = 5.0, 20.0
 _DASHBOARD = 8265
 _CRD = "rayclusters.ray.io"
@@ -128,13 +129,16 @@ def _log(transport: Transport, of: LogOf, limit: int) -> bytes:
     try:
         if response.status != 200:
             raise StackError(f"{response.status} {response.read(300).decode(errors='replace')}")
-        # The end counts. The server has no "last N bytes", only lines, so they are cut here.
-        data = response.read()
+        # The end counts. The server has no "last N bytes", only lines, which may be long: they are cut here.
+        data, total = b"", 0
+        while chunk := response.read(_CHUNK):
+            total += len(chunk)
+            data = (data + chunk)[-limit:]
     finally:
-        response.release_conn()
-    if len(data) <= limit:
+        response.close()
+    if total <= limit:
         return data
-    return f"[kuberay-chaos] cut here: only the last {limit} bytes are kept\n".encode() + data[-limit:]
+    return f"[kuberay-chaos] cut here: only the last {limit} of {total} bytes are kept\n".encode() + data
 
 
 # --- Ray ------------------------------------------------------------------------------------------------------------

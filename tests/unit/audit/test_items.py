@@ -52,19 +52,31 @@ FAULTS = {
         "pruned in silence",
     ),
     "an old Ray": (
-        [("image: rayproject/ray:2.46.0-py311\n          resources", "image: rayproject/ray:1.13.0\n          resources")],
+        [
+            (
+                "image: rayproject/ray:2.46.0-py311\n          resources",
+                "image: rayproject/ray:1.13.0\n          resources",
+            )
+        ],
         "ft-requirements",
         "Ray 1.13.0 is older",
     ),
     "a user name, with a Ray that has none": (
         [
-            ("image: rayproject/ray:2.46.0-py311\n          resources", "image: rayproject/ray:2.40.0\n          resources"),
+            (
+                "image: rayproject/ray:2.46.0-py311\n          resources",
+                "image: rayproject/ray:2.40.0\n          resources",
+            ),
             ("    redisPassword:", "    redisUsername: {value: ray}\n    redisPassword:"),
         ],
         "ft-requirements",
         "user name",
     ),
-    "Redis in cluster mode": ([("appendonly yes", "appendonly yes\n    cluster-enabled yes")], "ft-requirements", "shards"),
+    "Redis in cluster mode": (
+        [("appendonly yes", "appendonly yes\n    cluster-enabled yes")],
+        "ft-requirements",
+        "shards",
+    ),
     "a single Redis": ([("  replicas: 3", "  replicas: 1")], "redis-availability", "single server"),
     "strangers, not replicas": (
         [(" --replicaof redis-0.redis 6379", "")],
@@ -116,7 +128,8 @@ FAULTS = {
         "network-policy",
         "the Job that cleans Redis up",
     ),
-    "a policy on another port": ([("    - port: 6379\n---\n# Source: platform/templates/ray", "    - port: 80\n---\n# Ray")],
+    "a policy on another port": (
+        [("    - port: 6379\n---\n# Source: platform/templates/ray", "    - port: 80\n---\n# Ray")],
         "network-policy",
         "don't let the head and the Job",
     ),
@@ -132,11 +145,15 @@ FAULTS = {
     ),
     "the head anywhere": ([("        nodeSelector: {pool: on-demand}\n", "")], "head-placement", "which nodes"),
     "no priority": ([("        priorityClassName: ray-head\n", "")], "head-placement", "priority class"),
-    "burstable": ([("requests: {cpu: \"2\", memory: 8Gi}", "requests: {cpu: \"2\", memory: 4Gi}")], "head-placement", "Burstable"),
+    "burstable": (
+        [('requests: {cpu: "2", memory: 8Gi}', 'requests: {cpu: "2", memory: 4Gi}')],
+        "head-placement",
+        "Burstable",
+    ),
     "best effort": (
         [
-            ("            limits: {cpu: \"2\", memory: 8Gi}\n", ""),
-            ("            requests: {cpu: \"2\", memory: 8Gi}\n", "            claims: []\n"),
+            ('            limits: {cpu: "2", memory: 8Gi}\n', ""),
+            ('            requests: {cpu: "2", memory: 8Gi}\n', "            claims: []\n"),
         ],
         "head-placement",
         "BestEffort",
@@ -146,11 +163,14 @@ FAULTS = {
     "a time-out near the recovery": ([('value: "600"', 'value: "60"')], "head-recovery", "less than 3 times"),
     "a time-out that is no number": ([('value: "600"', 'value: "ten minutes"')], "head-recovery", "plain number"),
     "no clean-up": (
-        [('name: ENABLE_PROBES_INJECTION\n          value: "true"', 'name: ENABLE_GCS_FT_REDIS_CLEANUP\n          value: "False"')],
+        [
+            ("name: ENABLE_PROBES_INJECTION", "name: ENABLE_GCS_FT_REDIS_CLEANUP"),
+            ('          value: "true"', '          value: "False"'),
+        ],
         "redis-cleanup",
         "leaves the keys",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
