@@ -13,7 +13,7 @@ from dataclasses import replace
 from chaos.diagnose.case import Case, Cause, Line
 from chaos.estate import policies
 from chaos.estate.redis import Redis
-from chaos.estate.resource import Place, at
+from chaos.estate.resource import Place, Resource, at
 from chaos.history.objects import is_ready
 
 _PASSWORD = re.compile(
@@ -27,15 +27,17 @@ _SHARDS = re.compile(
 _NO_NAME = re.compile(r"Failed to resolve DNS for|Name or service not known|Temporary failure in name resolution")
 _NO_CONNECTION = re.compile(
     r"Could not establish connection to Redis|attempts to connect have all failed|Failed to get Redis info"
-    r"|Timed out waiting for Redis auth reply|Failed to run redis cmds|Protocol error, got"
+    r"|Timed out waiting for Redis auth reply|Protocol error, got"
 )
+# What `ray start` says once it got through to Redis.
+_GOT_THROUGH = re.compile(r"session key from storage|Ray runtime started")
 _ANY = re.compile("|".join(p.pattern for p in (_PASSWORD, _SHARDS, _NO_NAME, _NO_CONNECTION)))
 
 
 def redis_access(case: Case) -> Cause | None:
     """The cause, or None: it is looked for only while no head is ready, or when a clean-up Job failed."""
-    pods = list(case.cleaners) if case.head_ready else [*case.heads, *case.cleaners]
-    failed = [pod for pod in pods if pod.get("status", "phase") != "Succeeded"]
+    heads = [] if case.head_ready else [head for head in case.heads if not _got_through(case, head)]
+    failed = [*heads, *(pod for pod in case.cleaners if pod.get("status", "phase") != "Succeeded")]
     said = case.lines(failed, _ANY, most=3)
     if not said or case.redis is None:
         return None
@@ -50,6 +52,12 @@ def redis_access(case: Case) -> Cause | None:
         (case.redis.address.place, said[-1].place, *loops),
         "try it from a pod with the head's labels; look at egress rules and firewalls outside of Kubernetes",
     )
+
+
+def _got_through(case: Case, head: Resource) -> bool:
+    """Whether the head's present run reached Redis, whatever it or an earlier one said before."""
+    runs = case.snapshot.log(head).items()
+    return any(_GOT_THROUGH.search(_ANY.split(text)[-1]) for of, text in runs if not of.previous)
 
 
 def _last(said: list[Line], pattern: re.Pattern[str]) -> list[Place]:

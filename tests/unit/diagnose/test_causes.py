@@ -211,6 +211,15 @@ def test_a_trouble_that_is_over_is_not_named(world):
     assert world.causes() == []
 
 
+def test_a_head_that_got_through_and_is_still_starting_is_well(world):
+    world.crash_loop(REFUSED)
+    through = "2026-11-30 03:36:19,560 INFO node.py:538 -- Could not retrieve session key from storage."
+    world.log(world.head, REFUSED, through)
+    assert world.causes() == []
+    world.log(world.head, through, REFUSED)
+    assert [cause.id for cause in world.causes()] == ["redis-unreachable"]
+
+
 def test_a_cluster_without_fault_tolerance_that_lost_nothing_is_well(world):
     del world.cluster["spec"]["gcsFaultToleranceOptions"]
     world.head["metadata"]["annotations"]["ray.io/ft-enabled"] = "false"
