@@ -123,7 +123,7 @@ class Estate:
         """All that configures a workload's containers: commands, environment, and the ConfigMaps that it mounts."""
         spec = workload.get("spec", "template", "spec") or {}
         parts = [str(spec)]
-        for name in _configmaps(spec):
+        for name in configmaps(spec):
             if config := self.named("ConfigMap", workload.namespace, name):
                 parts += [str(value) for value in (config.get("data") or {}).values()]
         return "\n".join(parts)
@@ -162,7 +162,8 @@ def env_of(container: Mapping[str, Any] | None, name: str) -> tuple[int, Mapping
     return found[-1] if found else None
 
 
-def _configmaps(spec: Mapping[str, Any]) -> Iterable[str]:
+def configmaps(spec: Mapping[str, Any]) -> Iterable[str]:
+    """The names of the ConfigMaps that a pod spec refers to."""
     for volume in spec.get("volumes") or []:
         if name := at(volume, "configMap", "name"):
             yield name

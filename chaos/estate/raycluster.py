@@ -168,7 +168,7 @@ class RayCluster:
     @property
     def embedded(self) -> bool:
         """Whether the metadata is kept in RocksDB on a volume instead of in Redis."""
-        return self.get(OPTIONS, "backend") == "rocksdb"
+        return bool(self.get(OPTIONS, "backend") == "rocksdb")
 
     @property
     def form_place(self) -> Place:

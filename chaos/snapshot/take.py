@@ -15,6 +15,9 @@ from urllib.parse import quote
 import urllib3
 
 from chaos.errors import StackError
+from chaos.estate import redis
+from chaos.estate.estate import configmaps
+from chaos.estate.raycluster import ray_clusters
 from chaos.estate.resource import Object, at
 from chaos.history.objects import is_ready, trim
 from chaos.history.transport import Transport
@@ -67,7 +70,21 @@ def whole(cluster: Cluster, namespaces: Iterable[str] = (), *, limit: int = LOG_
         (at(c, "metadata", "namespace"), at(c, "metadata", "name")): _asked(cluster, c, taken.objects.get("pods", []))
         for c in taken.objects.get("rayclusters", [])
     }
-    return Snapshot(taken.source, taken.taken, taken.objects, logs, ray, taken.missing, tuple(notes))
+    kept = {**taken.objects, "configmaps": _of_redis(taken)}
+    return Snapshot(taken.source, taken.taken, kept, logs, ray, taken.missing, tuple(notes))
+
+
+def _of_redis(taken: Snapshot) -> list[Object]:
+    """The ConfigMaps that set up the Redis of some Ray cluster: nobody needs the others, and they may say a lot."""
+    estate = taken.estate()
+    wanted = {
+        (found.workload.namespace, name)
+        for cluster in ray_clusters(estate)
+        if (found := redis.find(cluster, estate)) and found.workload
+        for name in configmaps(found.workload.get("spec", "template", "spec") or {})
+    }
+    listed = taken.objects.get("configmaps", [])
+    return [c for c in listed if (c["metadata"]["namespace"], c["metadata"]["name"]) in wanted]
 
 
 def trimmed(resource: str, obj: Object) -> Object:
