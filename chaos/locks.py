@@ -148,8 +148,13 @@ def atomic_write(path: Path, text: str, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk: a new file is durable only with them."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)  # the new name is durable only with its folder
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

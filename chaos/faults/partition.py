@@ -83,7 +83,7 @@ class BlackHole(Fault):
         return sum(int(line.split()[0]) for line in listed.text.splitlines() if " DROP " in line)
 
 
-@undoer("pod-chain")
+@undoer("pod-chain", node=str, uid=str)
 def _remove_chain(cluster: Cluster, what: dict[str, Any]) -> None:
     unhook = " ; ".join(
         f"while iptables -w -D {base} -j {_CHAIN} 2>/dev/null; do :; done" for base in ("INPUT", "OUTPUT")

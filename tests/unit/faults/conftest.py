@@ -25,7 +25,7 @@ def cluster(monkeypatch):
             raise RuntimeError(f"{what['name']} is stuck")
         cluster.broken.discard(what["name"])
 
-    monkeypatch.setattr(undo, "_UNDOERS", {**undo._UNDOERS, "repair": repair})
+    monkeypatch.setattr(undo, "_UNDOERS", {**undo._UNDOERS, "repair": undo._Registered(repair, {"name": str})})
     return FakeCluster()
 
 
