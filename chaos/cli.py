@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chaos import __version__
 from chaos.console import Console
-from chaos.errors import ChaosError, UsageError
+from chaos.errors import ChaosError, StackError, UsageError
 from chaos.locks import hold
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Option, Settings, add_run_arguments, add_stack_arguments
 from chaos.signals import Interrupted, handled
@@ -164,9 +164,14 @@ def _heal(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = Settings.from_args(arguments)
     with hold(stack.lock_path(settings.name), who="heal"):
-        healed = stack.heal_running(settings)
+        healed, failed = stack.heal_running(settings)
     for sentence in healed:
         console.info(sentence)
+    if failed:
+        raise StackError(
+            f"{len(healed)} undone, not healed: {'; '.join(failed)}",
+            fix="mend what is named and heal again, or remove the stack with all that is left in it: `kuberay-chaos down`",
+        )
     console.info("nothing to heal" if not healed else f"{len(healed)} undone")
     return 0
 

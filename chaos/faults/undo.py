@@ -58,17 +58,23 @@ def undoer(kind: str, **shape: type) -> Callable[[Undoer], Undoer]:
     return register
 
 
-def kinds() -> dict[str, dict[str, type]]:
-    """Every kind of undo that there is, with the shape of its ``what``."""
-    # A process that heals has injected nothing: the modules that register are not loaded by themselves.
+def load_faults() -> None:
+    """Import every fault: each registers what undoes it, and a process that only heals has used none of them."""
     for module in pkgutil.iter_modules(faults.__path__):
         importlib.import_module(f"{faults.__name__}.{module.name}")
+
+
+def kinds() -> dict[str, dict[str, type]]:
+    """Every kind of undo that there is, with the shape of its ``what``."""
+    load_faults()
     return {kind: registered.shape for kind, registered in _UNDOERS.items()}
 
 
 def perform(cluster: Cluster, undo: Undo) -> None:
     """Undo one thing now. Raises StackError, before anything is touched, when the kind or its argument is none of ours."""
-    if undo.kind not in _UNDOERS and undo.kind not in kinds():
+    if undo.kind not in _UNDOERS:
+        load_faults()
+    if undo.kind not in _UNDOERS:
         raise StackError(f"the undo log names an unknown kind of undo: {undo.kind!r}", fix="was it edited by hand?")
     registered = _UNDOERS[undo.kind]
     for key, wanted in registered.shape.items():
