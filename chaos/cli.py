@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chaos import __version__
 from chaos.console import Console
-from chaos.errors import ChaosError, StackError, UsageError
+from chaos.errors import ChaosError, EngineError, StackError, UsageError
 from chaos.locks import hold
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Option, Settings, add_run_arguments, add_stack_arguments
 from chaos.signals import Interrupted, handled
@@ -84,7 +84,10 @@ def _parser() -> argparse.ArgumentParser:
     lock = actions.add_parser("lock", help="fetch the digests of the official images and bind them")
     add_stack_arguments(lock)
     lock.set_defaults(verb=_images_lock)
-    add_stack_arguments(add("down", _down, "remove the stack, and the engine if it was started for it"))
+    down = add("down", _down, "remove the stack, and the engine if it was started for it")
+    down.add_argument("--orphans", action="store_true", help="instead, list what dead runs left, whatever their stack")
+    down.add_argument("--yes", action="store_true", help="with --orphans: remove it")
+    add_stack_arguments(down)
     return parser
 
 
@@ -214,6 +217,32 @@ def _down(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
+    if arguments.orphans:
+        return _down_orphans(console, remove=arguments.yes)
+    if arguments.yes:
+        raise UsageError("--yes goes with --orphans", fix="`kuberay-chaos down` removes the stack without asking")
     with hold(stack.lock_path(settings.name), who="down"):
         stack.down(settings, console)
+    return 0
+
+
+def _down_orphans(console: Console, *, remove: bool) -> int:
+    from chaos.stack import orphans, stack  # noqa: PLC0415
+    from chaos.stack.engine import Engine, reachable  # noqa: PLC0415
+
+    reachable().require("the Docker engine", error=EngineError, fix="start it: what is left in it can't be seen")
+    engine = Engine()
+    found = orphans.find(engine)
+    for orphan in found:
+        console.info(str(orphan))
+    if not found:
+        console.info("no run that died has left anything")
+    elif not remove:
+        console.info(f"{len(found)} left behind; `kuberay-chaos down --orphans --yes` removes them")
+    else:
+        removed, failed = orphans.remove(engine, found)
+        console.info(f"{len(removed)} removed")
+        if failed:
+            raise StackError("; ".join(failed), fix="end what still uses them, and try again")
+        stack.stop_unused_engine(engine, console)
     return 0

@@ -118,6 +118,24 @@ def _busy(other: Holder | None) -> BusyError:
     )
 
 
+def held(path: Path) -> bool:
+    """Whether a live process holds the lock at ``path``; also when that can't be told, since it is another user's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def abandoned(path: Path) -> Holder | None:
     """The run that held ``path`` and ended without releasing it; None when it is held, was released or never was."""
     try:

@@ -21,7 +21,7 @@ from chaos.errors import BusyError, StackError
 from chaos.locks import atomic_write
 from chaos.paths import stack_dir
 from chaos.process import run_logged
-from chaos.stack.engine import STACK_LABEL, Engine, may_raise_limits
+from chaos.stack.engine import STACK_LABEL, Engine, labels, may_raise_limits
 
 # Where the ledger's host folder appears in every node, and from there in pods.
 NODE_LEDGER = "/var/lib/kuberay-chaos/ledger"
@@ -149,7 +149,7 @@ class Kind:
     def _ensure_network(self) -> None:
         if self.engine.inspect("network", self.network) is None:
             self.engine.docker(
-                "network", "create", "--driver=bridge", f"--label={STACK_LABEL}={self.name}", self.network
+                "network", "create", "--driver=bridge", *labels(self.name, self.folder.root), self.network
             )
 
     def _config(self) -> dict[str, Any]:

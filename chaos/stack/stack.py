@@ -104,7 +104,7 @@ def up(settings: Settings, console: Console) -> Stack:
         )
     if record.sealed:
         _require_sealed(kind, cluster, node_image, console)
-    record.save(_record_path(kind))
+    record.save(record_path(kind.folder.root))
     return Stack(settings, engine, kind, cluster, source, provided, record)
 
 
@@ -115,14 +115,14 @@ def down(settings: Settings, console: Console) -> None:
         engine = Engine()
         with console.step(f"Removing the stack {settings.name}", expect=10):
             _remove(settings.name, engine)
-        if not _our_stacks(engine):
-            docker_engine.stop(console)
+        stop_unused_engine(engine, console)
     shutil.rmtree(stack_dir(settings.name), ignore_errors=True)
 
 
-def _our_stacks(engine: Engine) -> list[str]:
-    listed = engine.docker("network", "ls", "--filter", f"label={STACK_LABEL}", "--format", "{{.Name}}")
-    return listed.text.split()
+def stop_unused_engine(engine: Engine, console: Console) -> None:
+    """Stop the engine if we started it and no stack is left in it."""
+    if not engine.docker("network", "ls", "--filter", f"label={STACK_LABEL}", "--format", "{{.Name}}").text.split():
+        docker_engine.stop(console)
 
 
 def _remove(name: str, engine: Engine) -> None:
@@ -172,8 +172,9 @@ def _record(
     )
 
 
-def _record_path(kind: Kind) -> Path:
-    return kind.folder.root / "stack.json"
+def record_path(folder: Path) -> Path:
+    """The record of the stack with this folder; it is there once the stack was complete."""
+    return folder / "stack.json"
 
 
 def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: Console) -> Cluster | None:
@@ -201,7 +202,7 @@ def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: 
 
 def _unusable(kind: Kind, wanted: StackRecord, console: Console) -> str | None:
     """Why the cluster can't be used again, or None when it can. Heals it first: a fault in force makes it look unhealthy."""
-    found = StackRecord.load(_record_path(kind))
+    found = StackRecord.load(record_path(kind.folder.root))
     if found is None:
         return "it was not completed"
     if replace(found, provenance={}) != replace(wanted, provenance={}):
