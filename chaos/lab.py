@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
-from chaos.errors import ChaosError, NoSteadyState, NotReached
+from chaos.errors import ChaosError, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injector
+from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.stack import kuberay, ray, redis
+from chaos.stack import kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
 from chaos.workloads import probes
@@ -39,6 +41,8 @@ SETTLE_SECONDS = 75.0
 LEASE_SECONDS = 60.0
 # Between two looks at what no watch tells of.
 _LOOK_EVERY = 0.5
+# For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
+_TEAR_DOWN_SECONDS = 120.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -368,6 +372,47 @@ class Lab:
 
         self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
 
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def end_experiment(self) -> None:
+        """End what the experiment left running, and ask for the removal of its namespaces without waiting for it."""
+        for connection in self._connections:
+            connection.stop()
+        self._connections.clear()
+        # What can't be asked for now is asked for again by `close`: the experiment must still be judged.
+        with suppress(StackError):
+            for name in self._namespaces:
+                for kind in ("rayjobs", "rayclusters"):
+                    for item in self.cluster.list(kind, name):
+                        self.cluster.delete(kind, name, item["metadata"]["name"])
+
+    def close(self) -> None:
+        """Undo what is still in force, then remove the namespaces, bounded; what stays is named with what removes it.
+
+        In this order: a Ray cluster's clean-up waits for the Redis that a fault keeps from it.
+        """
+        healed, failed = heal(self.cluster, self.inject.log)
+        self.end_experiment()
+        with self._console.step("Removing the experiments' namespaces", expect=40):
+            stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
+            if self._namespaces:
+                stays += self._keys()
+        for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed), *map(str, stays)]:
+            self._console.info(sentence)
+        self._namespaces.clear()
+
+    def _remove(self, namespace: str) -> list[Leftover]:
+        try:
+            return ray.delete_namespace(self.cluster, namespace, _TEAR_DOWN_SECONDS)
+        except StackError as problem:  # the others must still be removed
+            return [leftovers.namespace(self.cluster, namespace, str(problem.args[0]))]
+
+    def _keys(self) -> list[Leftover]:
+        try:
+            return leftovers.keys(self.cluster)
+        except StackError:  # the API server is away: the namespaces have said so
+            return []
+
     # --- plumbing ---------------------------------------------------------------------------------------------------
 
     def phase(self, phase: str, **detail: Any) -> Entry:
@@ -375,31 +420,6 @@ class Lab:
 
     def step(self, title: str, *, deadline: float | None = None) -> Any:
         return self._console.step(title, expect=deadline)
-
-    def end_experiment(self) -> None:
-        """End what the experiment left running, and ask for the removal of its namespaces without waiting for it."""
-        for connection in self._connections:
-            connection.stop()
-        self._connections.clear()
-        for name in self._namespaces:
-            for kind in ("rayjobs", "rayclusters"):
-                for item in self.cluster.list(kind, name):
-                    self.cluster.delete(kind, name, item["metadata"]["name"])
-
-    def close(self) -> None:
-        """Remove the namespaces, bounded; what stays is named."""
-        self.end_experiment()
-        with self._console.step("Removing the experiments' namespaces", expect=40) as step:
-            stays = [
-                thing
-                for rest in self._each(self._namespaces, lambda name: ray.delete_namespace(self.cluster, name, 120))
-                for thing in rest
-            ]
-            for thing in stays:
-                step.say(f"still there: {thing}")
-        for thing in stays:
-            self._console.info(f"still there: {thing}")
-        self._namespaces.clear()
 
     def _probe(self, name: str, target: Mapping[str, object], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         began = time.monotonic()

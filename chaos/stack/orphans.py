@@ -77,7 +77,9 @@ def remove(engine: Engine, orphans: list[Orphan]) -> tuple[list[Orphan], list[st
 
 
 def _order(orphan: Orphan) -> int:
-    return ["node", "container", "network", "folder", "lock"].index(orphan.kind)  # no network goes before its containers
+    return ["node", "container", "network", "folder", "lock"].index(
+        orphan.kind
+    )  # no network goes before its containers
 
 
 def _remove(engine: Engine, orphan: Orphan) -> None:

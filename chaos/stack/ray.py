@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from chaos import paths, workloads
 from chaos.errors import NoSteadyState, NotReached, StackError
-from chaos.stack import redis
+from chaos.stack import leftovers, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.leftovers import Leftover
 from chaos.stack.manifest import render
 from chaos.waiting import until
 
@@ -161,34 +162,33 @@ def create_rayjob(
     return RayJobHandle(namespace, name, ft, ledger)
 
 
-def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[str]:
-    """Deletes a namespace of ours within ``seconds``; what stays is returned by name, with the finalizers that hold it.
+def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[Leftover]:
+    """Deletes a namespace of ours within ``seconds``; what stays is returned, with what holds it.
 
     Ray's own objects go first: their clean-up needs a Job, and none can be created in a namespace that is being deleted.
     Nothing is forced. Raises `StackError` when the namespace isn't ours.
     """
-    namespace = cluster.get("namespaces", None, name)
-    if namespace is None:
+    found = cluster.get("namespaces", None, name)
+    if found is None:
         return []
-    if namespace["metadata"].get("labels", {}).get("kuberay-chaos/owned") != "true":
+    if found["metadata"].get("labels", {}).get("kuberay-chaos/owned") != "true":
         raise StackError(f"namespace {name} is not ours and is not deleted")
 
-    def rest() -> list[str]:
-        found = [(kind, item["metadata"]) for kind in ("rayjobs", "rayclusters") for item in cluster.list(kind, name)]
-        return [f"{kind}/{m['name']} (held by {', '.join(m.get('finalizers', [])) or 'nothing'})" for kind, m in found]
+    def rest() -> list[tuple[str, Object]]:
+        return [(kind, item) for kind in ("rayjobs", "rayclusters") for item in cluster.list(kind, name)]
 
-    for kind in ("rayjobs", "rayclusters"):
-        for item in cluster.list(kind, name):
-            cluster.delete(kind, name, item["metadata"]["name"], uid=item["metadata"]["uid"])
+    for kind, item in rest():
+        cluster.delete(kind, name, item["metadata"]["name"], uid=item["metadata"]["uid"])
     try:
         until(lambda: not rest(), what=f"the end of Ray's objects in {name}", deadline=seconds / 2)
     except NotReached:
-        return rest()
-    cluster.delete("namespaces", None, name, uid=namespace["metadata"]["uid"])
+        return [leftovers.held_object(cluster, kind, item) for kind, item in rest()]
+    cluster.delete("namespaces", None, name, uid=found["metadata"]["uid"])
     try:
         until(lambda: cluster.get("namespaces", None, name) is None, what=f"the end of {name}", deadline=seconds / 2)
     except NotReached:
-        return [f"namespaces/{name}"]
+        left = cluster.get("namespaces", None, name)
+        return [leftovers.terminating(cluster, left)] if left else []
     return []
 
 

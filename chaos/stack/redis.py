@@ -23,8 +23,9 @@ SECRET = "redis-auth"  # noqa: S105 - the name of a Secret, not a password
 SENTINEL_ADDRESS = f"sentinel.{NAMESPACE}.svc.cluster.local:26379"
 SERVICE_NAME = "ray"  # what the Sentinels call the one shard
 MEMBERS = ("redis-0", "redis-1", "redis-2")
+CONTAINER = "redis"  # the one of a member's pod in which the server runs
 # Any pod with a shell serves to probe the network from: namespace, pod, container.
-PROBE_POD = (NAMESPACE, MEMBERS[0], "redis")
+PROBE_POD = (NAMESPACE, MEMBERS[0], CONTAINER)
 
 # Volumes are made by helper pods (~10 s), members join within 20 s and are ready a probe later; doubled for a
 # busy machine.

@@ -21,6 +21,15 @@ from chaos.stack.images.bake import BAKE_LABEL
 from chaos.stack.kind import CLUSTER_LABEL
 
 
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from chaos.locks import hold
+with hold(Path(sys.argv[1]), who="run x"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 class FakeEngine:
     """Containers and networks, each a name with its labels and hours of age."""
 
@@ -90,8 +99,7 @@ def names(engine):
 
 def die_holding(path):
     """A process takes the lock and is killed."""
-    program = "import sys, os, signal; from pathlib import Path; from chaos.locks import hold\nwith hold(Path(sys.argv[1]), who='run x'): os.kill(os.getpid(), signal.SIGKILL)"
-    subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    subprocess.run([sys.executable, "-c", DIES, str(path)], check=False)
 
 
 def test_a_stack_that_is_up_is_no_orphan(engine):
@@ -184,7 +192,13 @@ def test_what_cannot_be_removed_keeps_nothing_else(engine):
     engine.in_use = {"a-net"}
     removed, failed = orphans.remove(engine, orphans.find(engine))
     assert failed == ["a: network a-net has active endpoints"]
-    assert {orphan.name for orphan in removed} == {"a-control-plane", "a-worker", "b-control-plane", "b-worker", "b-net"}
+    assert {orphan.name for orphan in removed} == {
+        "a-control-plane",
+        "a-worker",
+        "b-control-plane",
+        "b-worker",
+        "b-net",
+    }
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -236,5 +250,7 @@ def test_without_docker_nothing_is_called_an_orphan(engine, down, monkeypatch):
 
 def test_ages_are_read_as_docker_writes_them():
     assert orphans._since("not a time") == 0
-    assert 3500 < orphans._since((datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.123456789Z")) < 3700
+    assert (
+        3500 < orphans._since((datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.123456789Z")) < 3700
+    )
     assert orphans._since(datetime.fromtimestamp(time.time() + 60, UTC).isoformat()) == 0, "a clock that was set back"
