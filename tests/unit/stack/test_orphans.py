@@ -20,7 +20,6 @@ from chaos.stack.engine import FOLDER_LABEL, STACK_LABEL
 from chaos.stack.images.bake import BAKE_LABEL
 from chaos.stack.kind import CLUSTER_LABEL
 
-
 DIES = """
 import os, signal, sys
 from pathlib import Path
