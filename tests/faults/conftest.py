@@ -6,6 +6,7 @@ import pytest
 
 from chaos.stack import ray
 from chaos.stack.images import catalogue
+from tests.crash.pairs import DEFAULT_SEED, WHOLE
 
 
 @pytest.fixture(scope="session")
@@ -74,3 +75,35 @@ def container_status(cluster, pod):
     """The main container's status as it is now."""
     found = cluster.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"])
     return found["status"]["containerStatuses"][0]
+
+
+# --- crash points ---------------------------------------------------------------------------------------------------
+
+_CRASHES = pytest.StashKey["CrashReport"]()
+
+
+class CrashReport:
+    """What came of the pairs of a fault and a crash point, told at the end."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.progress = None  # once one was tried
+        self.not_offered = {}  # kind → the kernel feature that is missing
+
+    def lines(self):
+        now, earlier = len(self.progress.now), len(self.progress.earlier)
+        yield f"crash points: {now + earlier} of {WHOLE} pairs left no difference (seed {self.seed}; {earlier} in earlier runs)"
+        for kind, feature in self.not_offered.items():
+            yield f"not tried, for lack of {feature} in this kernel: {kind}"
+
+
+@pytest.fixture(scope="session")
+def crash_report(pytestconfig):
+    return pytestconfig.stash.setdefault(_CRASHES, CrashReport(pytestconfig.getoption("chaos_seed") or DEFAULT_SEED))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    report = config.stash.get(_CRASHES, None)
+    if report is not None and report.progress is not None:
+        for line in report.lines():
+            terminalreporter.write_line(line)

@@ -1,0 +1,97 @@
+"""The harness is killed between any two of its steps, and healing leaves the stack as it was before.
+
+The pairs of a fault and a point are drawn from a seed (``--chaos-seed``, always the same by default): a sample at every level,
+all of them at level `full`, where what was tried already, with this seed and this code, is not tried again.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+import chaos
+from chaos.faults.undo import UndoLog, heal
+from chaos.paths import state_dir
+from chaos.settings import Level
+from chaos.stack.images import catalogue
+from tests.crash import snapshot
+from tests.crash.kinds import KINDS, missing_feature
+from tests.crash.pairs import DEFAULT_SEED, SAMPLE, WHOLE, Progress, digest, draw
+from tests.crash.parent import run_to_death
+from tests.crash.points import BEFORE_RECORD, IN_FORCE, PENDING, TORN_RECORD, Orders
+from tests.crash.stage import Stage
+
+# What healing may take on a live stack, and what the stack's own controllers may take to restore a restarted container.
+HEAL_SECONDS = 10
+SETTLE_SECONDS = 60
+
+OFFERED = [kind for kind, row in KINDS.items() if not missing_feature(row)]
+
+
+def seed_of(config):
+    return config.getoption("chaos_seed") or DEFAULT_SEED
+
+
+def pytest_generate_tests(metafunc):
+    if "pair" in metafunc.fixturenames:
+        pairs = enumerate(draw(seed_of(metafunc.config), WHOLE, OFFERED))
+        level = {True: Level.SMOKE, False: Level.FULL}
+        metafunc.parametrize(
+            ("index", "pair"),
+            [
+                pytest.param(n, pair, id=f"{n:03d} {pair}", marks=pytest.mark.level(level[n < SAMPLE]))
+                for n, pair in pairs
+            ],
+        )
+
+
+@pytest.fixture(scope="session")
+def progress(chaos_run, crash_report):
+    """What was tried before, at level `full`; a sample is always tried."""
+    code = [*Path(chaos.__file__).parent.rglob("*.py"), *Path(snapshot.__file__).parent.glob("*.py"), Path(__file__)]
+    record, seed = chaos_run.stack.record, str(crash_report.seed)
+    key = digest(code, record.node_image, record.manifests, *record.versions.values())
+    path = state_dir() / "crash-points" / f"{seed}-{key}.json" if chaos_run.settings.level is Level.FULL else None
+    crash_report.progress = Progress(path)
+    crash_report.not_offered = {kind: feature for kind, row in KINDS.items() if (feature := missing_feature(row))}
+    return crash_report.progress
+
+
+@pytest.fixture
+def stage(chaos_run, namespace, stand_in):
+    image = catalogue.ray_image(chaos_run.settings.versions.ray)
+    made = Stage(chaos_run.stack.cluster, namespace, image, stand_in)
+    yield made
+    made.close()
+
+
+def test_a_killed_harness_leaves_nothing_behind_once_healed(chaos_run, stage, progress, tmp_path, index, pair):
+    if index in progress.earlier:
+        return
+    stack, row = chaos_run.stack, KINDS[pair.kind]
+    fault = row.build(stage)
+    before = snapshot.take(stack, stage.pods)
+
+    orders = Orders(
+        fault, pair.point, stack.settings.name, stack.folder.kubeconfig, str(stack.kind.cluster.kubectl_path), tmp_path
+    )
+    run_to_death(orders)
+    if row.undone and row.visible and pair.point in IN_FORCE:
+        assert snapshot.differences(before, snapshot.take(stack, stage.pods)), "the snapshot must see the fault"
+
+    began = time.monotonic()
+    healed, failed = heal(stack.cluster, UndoLog(orders.undo_log))
+    took = time.monotonic() - began
+    assert failed == []
+    assert took <= HEAL_SECONDS
+    if pair.point in (BEFORE_RECORD, TORN_RECORD) or not row.undone:
+        assert healed == []
+    elif pair.point in PENDING:
+        assert healed
+    assert snapshot.settled(stack, stage.pods, before, SETTLE_SECONDS) == []
+
+    content = orders.undo_log.read_bytes() if orders.undo_log.exists() else b""
+    assert heal(stack.cluster, UndoLog(orders.undo_log)) == ([], [])
+    assert (orders.undo_log.read_bytes() if orders.undo_log.exists() else b"") == content
+    assert snapshot.differences(before["pod"], {**before["pod"], **snapshot.take(stack, stage.pods)["pod"]}) == []
+    progress.passed(index)
