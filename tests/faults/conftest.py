@@ -92,7 +92,10 @@ class CrashReport:
 
     def lines(self):
         now, earlier = len(self.progress.now), len(self.progress.earlier)
-        yield f"crash points: {now + earlier} of {WHOLE} pairs left no difference (seed {self.seed}; {earlier} in earlier runs)"
+        yield (
+            f"crash points: {now + earlier} pairs of a fault and a point left no difference, {earlier} of them in earlier "
+            f"runs (seed {self.seed}; level full tries {WHOLE})"
+        )
         for kind, feature in self.not_offered.items():
             yield f"not tried, for lack of {feature} in this kernel: {kind}"
 

@@ -34,15 +34,9 @@ def seed_of(config):
 
 def pytest_generate_tests(metafunc):
     if "pair" in metafunc.fixturenames:
-        pairs = enumerate(draw(seed_of(metafunc.config), WHOLE, OFFERED))
-        level = {True: Level.SMOKE, False: Level.FULL}
-        metafunc.parametrize(
-            ("index", "pair"),
-            [
-                pytest.param(n, pair, id=f"{n:03d} {pair}", marks=pytest.mark.level(level[n < SAMPLE]))
-                for n, pair in pairs
-            ],
-        )
+        count = WHOLE if metafunc.config.getoption("chaos_level") == Level.FULL else SAMPLE
+        pairs = list(enumerate(draw(seed_of(metafunc.config), count, OFFERED)))
+        metafunc.parametrize(("index", "pair"), pairs, ids=[f"{n:03d} {pair}" for n, pair in pairs])
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from chaos import faults
 from chaos.faults.base import Fault
 from tests.crash import pairs, snapshot
 from tests.crash.kinds import KINDS
-from tests.crash.pairs import Pair, Progress, draw
+from tests.crash.pairs import Progress, draw
 from tests.crash.points import PENDING, Orders, points
 
 ROOT = Path(__file__).parents[3]
