@@ -25,6 +25,7 @@ def cluster(monkeypatch):
             raise RuntimeError(f"{what['name']} is stuck")
         cluster.broken.discard(what["name"])
 
+    undo.load_faults()  # not later: what they register then would be lost with this copy
     monkeypatch.setattr(undo, "_UNDOERS", {**undo._UNDOERS, "repair": repair})
     return FakeCluster()
 
