@@ -223,7 +223,11 @@ def test_a_process_that_used_no_fault_undoes_every_kind_and_is_content_when_all_
     node = {"node": "n1", "uid": "u1"}
     undos = [
         ("cluster-role-rules", {"name": "r", "rules": []}),
-        ("pod-chain", node),
+        ("load", {**node, "marker": "kuberay-chaos-load-1"}),
+        ("network-policy", {"namespace": "ns", "name": "p"}),
+        ("pod-chain", {**node, "chain": "KUBERAY-CHAOS-1"}),
+        ("pod-queue", {**node, "handle": "c4a0:"}),
+        ("stopped-process", {"node": "n1", "container": "c1", "process": "", "pid": 1, "started": 1}),
     ]
     heals = [sys.executable, "-c", _HEALS.format(undos=undos)]
     ended = subprocess.run(heals, capture_output=True, text=True, check=False)
