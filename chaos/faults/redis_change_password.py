@@ -2,7 +2,8 @@
 
 Whoever connects anew with the old password is refused; connections that are open stay open and stay authenticated, replicas
 and Sentinels included. So nothing happens to a GCS until it has to connect again. The pod's own readiness probes are such
-clients: after two of them the member is listed in no Service any more. ``masterauth`` is not touched: it is what the member
+clients: after two of them the member is listed in no Service any more. A Sentinel that has to connect anew takes a primary for
+dead, and the role moves to a member whose password is the old one. ``masterauth`` is not touched: it is what the member
 shows to others, and theirs is as it was.
 
 The other password is made from the old one inside the pod, so that undo needs to know neither; nothing outside of the pod
