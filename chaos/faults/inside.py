@@ -12,7 +12,7 @@ from chaos.process import Executed
 from chaos.stack.cluster import Cluster
 
 
-def in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed | None:
+def in_sandbox(cluster: Cluster, node: str, uid: str, script: str, *, stdin: bytes | None = None) -> Executed | None:
     """Run a script of ours in the pod's network namespace, with the node's programs.
 
     The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
@@ -25,7 +25,7 @@ def in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed |
     if not described.ok:  # it went between the two questions
         return None
     pid = json.loads(described.stdout)["info"]["pid"]
-    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script])
+    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script], stdin=stdin)
 
 
 def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:

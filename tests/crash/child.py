@@ -22,6 +22,7 @@ from chaos.history.recorder import Recorder
 from chaos.history.store import HistoryWriter
 from chaos.stack.cluster import Cluster
 from chaos.stack.engine import Engine
+from chaos.stack.node_containers import NodeContainers
 from tests.crash.points import TORN_RECORD, Orders
 
 
@@ -146,6 +147,7 @@ def main(orders: Orders) -> None:
     cluster = MortalCluster(
         orders.stack, orders.kubeconfig, orders.kubectl,
         lambda node, argv, stdin, timeout: engine.exec(node, argv, stdin=stdin, timeout=timeout),
+        node_control=NodeContainers(engine),
     )  # fmt: skip
     cluster.death = death
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ from tests.crash.points import points
 
 WHOLE, SAMPLE = 200, 20
 DEFAULT_SEED = "1"
+_HEAVY_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,18 @@ class Pair:
 def draw(seed: str, count: int, kinds: Sequence[str]) -> list[Pair]:
     """``count`` pairs; a prefix of what a greater count gives. Each round has every kind once, in an order of its own.
 
-    A kind's points come in an order of its own too, and each once before any comes again.
+    Heavy kinds are in the second round and in every fourth from there on. A kind's points come in an order of its own too,
+    and each once before any comes again.
     """
     chance = random.Random(f"crash points {seed}")
     waiting: dict[str, list[str]] = {kind: [] for kind in kinds}
     drawn: list[Pair] = []
-    while len(drawn) < count:
-        for kind in chance.sample(list(kinds), len(kinds)):
+    for number in itertools.count():
+        if len(drawn) >= count:
+            break
+        light = [kind for kind in kinds if not KINDS[kind].heavy]
+        taking_part = list(kinds) if number % _HEAVY_EVERY == 1 or not light else light
+        for kind in chance.sample(taking_part, len(taking_part)):
             if not waiting[kind]:
                 of_kind = points(undone=KINDS[kind].undone)
                 waiting[kind] = chance.sample(of_kind, len(of_kind))

@@ -83,12 +83,14 @@ def differences(before: Any, after: Any, where: str = "") -> list[str]:
         found = []
         for key in sorted({*before, *after}, key=str):
             inner = f"{where} {key}".strip()
-            if key == "outside pods":  # helpers of the runtime come and go: only what is new counts
-                found += [f"{inner}: {name} was not there" for name in sorted({*after[key]} - {*before[key]})]
-            elif key not in after:
+            if key not in after:
                 found.append(f"{inner} is gone: {_brief(before[key])}")
             elif key not in before:
                 found.append(f"{inner} was not there: {_brief(after[key])}")
+            elif (
+                key == "processes"
+            ):  # a client may end, and helpers of the runtime come and go: only what is new counts
+                found += [f"{inner}: {name} was not there" for name in _without(after[key], before[key])]
             else:
                 found += differences(before[key], after[key], inner)
         return found
@@ -180,7 +182,7 @@ def _node(cluster: Cluster, node: str) -> Snapshot:
     processes = sections(listed.text)
     return network(seen.text) | {
         "stopped": sorted(processes["stopped"]),
-        "outside pods": sorted({name for name in processes["outside pods"] if not name.startswith("containerd-shim")}),
+        "processes": sorted({name for name in processes["outside pods"] if not name.startswith("containerd-shim")}),
     }
 
 

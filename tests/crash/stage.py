@@ -7,9 +7,12 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from chaos.faults import redis_targets
+from chaos.stack import redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.waiting import until
 
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 # One line, and another as soon as it has come back: there is always something under way.
 _CLIENT = """
 import socket, sys, time
@@ -24,7 +27,7 @@ while True:
 class Stage:
     """What one fault is built on. `close` ends what it started besides pods, which are their fixture's to remove."""
 
-    def __init__(self, cluster: Cluster, namespace: str, image: str, start: Callable[[str], Object]) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, image: str, start: Callable[..., Object]) -> None:
         self.cluster = cluster
         self.namespace = namespace
         self.pods: list[Object] = []
@@ -34,8 +37,8 @@ class Stage:
         self._clients: list[subprocess.Popen[bytes]] = []
 
     def pod(self, name: str) -> Object:
-        """A pod that listens and is Ready."""
-        self.pods.append(self._start(name))
+        """A pod that listens and is Ready, with a label that no other has."""
+        self.pods.append(self._start(name, labels={"kuberay-chaos/on-stage": uuid.uuid4().hex[:8]}))
         return self.pods[-1]
 
     def traffic(self, source: Object, target: Object) -> None:
@@ -65,6 +68,23 @@ class Stage:
         self.cluster.create("jobs", self.namespace, body)
         self._jobs.append(name)
         return until(lambda: self.cluster.get("jobs", self.namespace, name), what=f"Job {name}", deadline=10)
+
+    def node(self, *, control_plane: bool = False, nth: int = 0) -> Object:
+        """A node as the API server describes it: the control plane, or the nth worker."""
+        nodes = self.cluster.list("nodes")
+        return [node for node in nodes if (_CONTROL_PLANE in node["metadata"]["labels"]) == control_plane][nth]
+
+    def redis(self) -> Object:
+        """The pod of the primary, once the members agree."""
+        redis.wait_agreed(self.cluster)
+        primary, _ = redis_targets.primary_and_replicas(self.cluster)
+        return primary
+
+    def replica(self) -> Object:
+        """A replica's pod, once the members agree."""
+        redis.wait_agreed(self.cluster)
+        _, [replica, _] = redis_targets.primary_and_replicas(self.cluster)
+        return replica
 
     def close(self) -> None:
         for client in self._clients:

@@ -42,13 +42,13 @@ def stand_in(chaos_run, namespace):
         "Server(('0.0.0.0', 7000), Echo).serve_forever()\n"
     )
 
-    def start(name, *, restart="Always"):
+    def start(name, *, restart="Always", labels=None):
         name = f"{name}-{uuid.uuid4().hex[:5]}"
         since = lab.now()
         cluster.create(
             "pods", namespace,
             {
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}},
                 "spec": {
                     "terminationGracePeriodSeconds": 1, "restartPolicy": restart,
                     "containers": [{

@@ -45,12 +45,13 @@ def test_pairs_are_the_seeds_and_a_sample_is_the_beginning_of_the_whole():
 
 
 def test_kinds_take_turns_and_no_point_comes_again_before_all_have_come():
-    assert len({pair.kind for pair in draw("1", pairs.SAMPLE, list(KINDS))}) == min(pairs.SAMPLE, len(KINDS))
+    light = {kind for kind, row in KINDS.items() if not row.heavy}
+    assert len({pair.kind for pair in draw("1", pairs.SAMPLE, list(KINDS))}) == min(pairs.SAMPLE, len(light))
     whole = draw("1", pairs.WHOLE, list(KINDS))
     for kind, row in KINDS.items():
         drawn = [pair.point for pair in whole if pair.kind == kind]
         every = points(undone=row.undone)
-        assert len(drawn) >= pairs.WHOLE // len(KINDS)
+        assert (1 <= len(drawn) <= 4) if row.heavy else len(drawn) >= 6
         assert len(set(drawn[: len(every)])) == min(len(drawn), len(every))
 
 
@@ -92,7 +93,7 @@ from tests.crash.points import Orders
 from tests.unit.crash.test_crash import Scratch
 
 class File:
-    def __init__(self, name, kubeconfig, *rest):
+    def __init__(self, name, kubeconfig, *rest, **more):
         self.path = kubeconfig
         self.api = None
     def node_exec(self, node, argv):
@@ -241,7 +242,7 @@ def test_a_network_is_told_apart_by_its_rules_routes_and_queueing():
         ({"replicas": 1}, {"replicas": 0}, ["replicas was 1 and is 0"]),
         ({"n1": {}}, {}, ["n1 is gone: {}"]),
         ({}, {"policy": {"a": 1}}, ['policy was not there: {"a": 1}']),
-        ({"outside pods": ["sh", "runc"]}, {"outside pods": ["sh", "stress"]}, ["outside pods: stress was not there"]),
+        ({"processes": ["a", "b"]}, {"processes": ["a", "c"]}, ["processes: c was not there"]),
     ],
 )  # fmt: skip
 def test_differences_are_sentences(before, after, said):

@@ -35,7 +35,7 @@ def cluster(monkeypatch):
 
     undo.load_faults()
     monkeypatch.setattr(undo, "_UNDOERS", {**undo._UNDOERS, "repair": undo._Registered(repair, {"name": str})})
-    monkeypatch.setattr(stack, "Cluster", lambda *arguments: fake)
+    monkeypatch.setattr(stack, "Cluster", lambda *arguments, **options: fake)
     return fake
 
 
