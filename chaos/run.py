@@ -63,7 +63,14 @@ class Run:
         self._leaving: list[Future[None]] = []
 
     def __enter__(self) -> Run:
-        self._locked.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
+        self._locked.enter_context(
+            hold(
+                stacks.lock_path(self.settings.name),
+                who=f"run {self.id}",
+                wait=self.settings.wait,
+                tell=self.console.info,
+            )
+        )
         try:
             self._open()
         except BaseException:

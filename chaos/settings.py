@@ -157,6 +157,7 @@ STACK_OPTIONS: Sequence[Option] = (
     Option("registry-prefix", "mirror that stands before every image name, as in mirror.example.org/hub", "PREFIX"),
     Option("archive", "file made by `images save`; implies --images archive", "FILE"),
     Option("open-egress", "let the stack reach the outside; it is sealed otherwise"),
+    Option("wait", "seconds to wait for another run on this stack to end (default: 0, refuse at once)", "SECONDS"),
     Option("recreate", "replace a cluster that is unhealthy or was made from other inputs"),
 )
 
@@ -202,6 +203,7 @@ class Settings:
     registry_prefix: str = ""
     archive: Path | None = None
     open_egress: bool = False
+    wait: float = 0
     recreate: bool = False
     level: Level = Level.CORE
     select: str = ""
@@ -241,6 +243,7 @@ class Settings:
             registry_prefix=_registry_prefix(given("registry_prefix")),
             archive=_file(given("archive")) if given("archive") else None,
             open_egress=flag("open_egress"),
+            wait=_seconds("--wait", given("wait")),
             recreate=flag("recreate"),
             level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
             select=given("select"),
@@ -360,6 +363,12 @@ def _file(text: str) -> Path:
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} may not be read by this user", fix=f"chmod u+r {path}, or run as its owner")
     return path.resolve()
+
+
+def _seconds(option: str, text: str) -> float:
+    if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) is None:
+        raise UsageError(f"{option} {text!r} is not a number of seconds", fix="give a whole number, such as 600")
+    return float(text or 0)
 
 
 def _jobs(text: str) -> int | None:
