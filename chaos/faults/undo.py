@@ -7,8 +7,10 @@ is idempotent and content when its target is gone.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +47,16 @@ def undoer(kind: str) -> Callable[[Undoer], Undoer]:
     return register
 
 
+def load_faults() -> None:
+    """Import every fault: each registers what undoes it, and a process that only heals has used none of them."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        importlib.import_module(f"chaos.faults.{module.name}")
+
+
 def perform(cluster: Cluster, undo: Undo) -> None:
     """Undo one thing now."""
+    if undo.kind not in _UNDOERS:
+        load_faults()
     try:
         function = _UNDOERS[undo.kind]
     except KeyError:

@@ -37,7 +37,11 @@ SHARED = "shared by all arms"
 _EVENTS = {
     "delete-pod": "{} deleted",
     "kill-process": "{} process killed",
-    "black-hole": "{} cut off",
+    "stop-process": "{} process stopped",
+    "restart-container": "{} container restarted",
+    "partition": "{} cut off",
+    "loss": "{} loses packets",
+    "delay": "{} delayed",
     "delete-job": "submitter Job deleted",
 }
 

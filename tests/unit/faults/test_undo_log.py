@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -200,3 +202,33 @@ def test_a_log_that_cannot_be_written_keeps_nothing_from_being_healed(cluster, l
     assert not cluster.broken
     assert healed == []
     assert len(failed) == 2
+
+
+_HEALS = """
+from chaos.faults.undo import Undo, perform
+from chaos.process import Executed
+
+class Empty:
+    def node_exec(self, node, argv, **more):
+        return Executed(0, b"", b"")
+    def get(self, *which):
+        return None
+
+for kind, what in {undos}:
+    perform(Empty(), Undo(kind, what))
+"""
+
+
+def test_a_process_that_used_no_fault_undoes_every_kind_and_is_content_when_all_is_gone():
+    node = {"node": "n1", "uid": "u1"}
+    undos = [
+        ("cluster-role-rules", {"name": "r", "rules": []}),
+        ("load", {**node, "marker": "kuberay-chaos-load-1"}),
+        ("network-policy", {"namespace": "ns", "name": "p"}),
+        ("pod-chain", {**node, "chain": "KUBERAY-CHAOS-1"}),
+        ("pod-queue", {**node, "handle": "c4a0:"}),
+        ("stopped-process", {"node": "n1", "container": "c1", "process": "", "pid": 1, "started": 1}),
+    ]
+    heals = [sys.executable, "-c", _HEALS.format(undos=undos)]
+    ended = subprocess.run(heals, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
