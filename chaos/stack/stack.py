@@ -34,6 +34,7 @@ from chaos.stack.images.bake import bake, load_into
 from chaos.stack.images.choose import choose
 from chaos.stack.images.source import ImageSource, Provided
 from chaos.stack.kind import Kind, StackFolder
+from chaos.stack.node_containers import NodeContainers
 from chaos.stack.record import StackRecord
 
 
@@ -143,7 +144,10 @@ def _report_nodes(cluster: Cluster, step: Step, *, count: int) -> None:
 
 
 def _cluster(kind: Kind, engine: Engine) -> Cluster:
-    return Cluster(kind.name, kind.folder.kubeconfig, kind.cluster.kubectl_path, _on_node(engine))
+    return Cluster(
+        kind.name, kind.folder.kubeconfig, kind.cluster.kubectl_path, _on_node(engine),
+        node_control=NodeContainers(engine),
+    )  # fmt: skip
 
 
 def _on_node(engine: Engine) -> RunOnNode:
@@ -244,7 +248,9 @@ def heal_running(settings: Settings) -> list[str]:
     engine = Engine()
     if not folder.kubeconfig.exists():
         raise StackError(f"there is no stack {settings.name} to heal", fix="its undo log goes with it: `make down`")
-    cluster = Cluster(settings.name, folder.kubeconfig, run_on_node=_on_node(engine))
+    cluster = Cluster(
+        settings.name, folder.kubeconfig, run_on_node=_on_node(engine), node_control=NodeContainers(engine)
+    )
     healed, failed = heal(cluster, log)
     if failed:
         raise StackError("; ".join(failed), fix="replace the stack with --recreate")
