@@ -82,8 +82,7 @@ def go_test(run, console):
 
 def same_actions(run):
     """Seconds of the same actions here, and of the declared windows in them."""
-    lab, name = run.lab, "rival"
-    run.begin(name, Declaration((("FT-2", "rival"), ("FT-4", "rival")), Level.SMOKE, 300))
+    lab = run.begin("rival", Declaration((("FT-2", "rival"), ("FT-4", "rival")), Level.SMOKE, 300))
     began = time.monotonic()
     ft = lab.ray_cluster("rival", ft=True)
     lab.ready(ft)
@@ -117,11 +116,11 @@ def same_actions(run):
         "FT-4", "rival", actor_process_kept(**a, actor="counter").during(quiet.group),
         actor_process_kept(**a, actor="counter").during(head.group),
     )  # fmt: skip
-    verdicts = run.end(name)
+    verdicts = run.end(lab)
     bad = [v for v in verdicts if v.verdict is not Outcome.HOLDS]
     if bad or left:
         raise StackError(f"the same actions did not end well here: {[v.reason for v in bad]} {left} keys left")
-    view = History(run.writer.entries()).experiment(name)
+    view = History(run.writer.entries()).experiment("rival")
     windows = sum(phase.detail["seconds"] for phase in view.phases("observe"))
     return seconds, windows
 

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from chaos import __version__
@@ -100,11 +101,18 @@ def _doctor(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _stack_held(settings: Settings, console: Console, who: str) -> AbstractContextManager[None]:
+    """No other command works on this stack meanwhile."""
+    from chaos.stack import stack  # noqa: PLC0415
+
+    return hold(stack.lock_path(settings.name), who=who, wait=settings.wait, tell=console.info)
+
+
 def _up(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    with hold(stack.lock_path(settings.name), who="up"):
+    with _stack_held(settings, console, "up"):
         running = stack.up(settings, console)
     console.info(stack.farewell(running))
     return 0
@@ -166,7 +174,7 @@ def _heal(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    with hold(stack.lock_path(settings.name), who="heal"):
+    with _stack_held(settings, console, "heal"):
         healed, failed = stack.heal_running(settings)
     for sentence in healed:
         console.info(sentence)
@@ -221,7 +229,7 @@ def _down(arguments: argparse.Namespace, console: Console) -> int:
         return _down_orphans(console, remove=arguments.yes)
     if arguments.yes:
         raise UsageError("--yes goes with --orphans", fix="`kuberay-chaos down` removes the stack without asking")
-    with hold(stack.lock_path(settings.name), who="down"):
+    with _stack_held(settings, console, "down"):
         stack.down(settings, console)
     return 0
 

@@ -6,7 +6,7 @@ history. Judging happens afterwards, from the history alone, so that a stored on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from chaos.checks.base import Check
 from chaos.history.entry import What
 from chaos.history.store import HistoryWriter
 from chaos.settings import Level
+from chaos.turns import Part
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -29,11 +30,23 @@ class Declaration:
     shows: tuple[tuple[str, str], ...]
     level: Level
     seconds: int
+    disturbs: frozenset[Part] = frozenset()
+    relies_on: frozenset[Part] = frozenset(Part)
 
 
-def experiment(*shows: tuple[str, str], seconds: int, level: Level = Level.SMOKE) -> Callable[[F], F]:
-    """Declare an experiment. ``shows`` are (claim, arm) pairs, for example ``("FT-2", "gcs-ft")``."""
-    declared = Declaration(shows, level, seconds)
+def experiment(
+    *shows: tuple[str, str],
+    seconds: int,
+    level: Level = Level.SMOKE,
+    disturbs: Collection[Part] = (),
+    relies_on: Collection[Part] = tuple(Part),
+) -> Callable[[F], F]:
+    """Declare an experiment. ``shows`` are (claim, arm) pairs, for example ``("FT-2", "gcs-ft")``.
+
+    ``disturbs`` names the shared parts that its faults hit: no experiment that relies on one of them has its turn
+    meanwhile. By default it relies on all of them and disturbs none.
+    """
+    declared = Declaration(shows, level, seconds, frozenset(disturbs), frozenset(relies_on))
 
     def mark(function: F) -> F:
         marked: F = getattr(pytest.mark, MARKER)(declared)(function)

@@ -9,18 +9,20 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
 from chaos.errors import ChaosError, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
+from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
-from chaos.faults.inject import Injector
+from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
+from chaos.signals import is_stoppable, pause, stoppable
 from chaos.stack import kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
@@ -51,7 +53,7 @@ R = TypeVar("R")
 
 
 class Lab:
-    """One run's hands and eyes. Namespaces that it makes are removed by `close`."""
+    """One experiment's hands and eyes. Namespaces that it makes are removed by `close`."""
 
     def __init__(
         self,
@@ -63,11 +65,15 @@ class Lab:
         images: Mapping[str, str],
         ray_version: str,
         ledger: Path,
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.cluster = cluster
         self.writer = writer
-        self.inject = injector
         self.expect = Expect(writer)
+        self.injector = injector
+        self._turn = turn
+        self._turn_taken = ExitStack()
+        self._has_turn = False
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
@@ -75,6 +81,20 @@ class Lab:
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
         self._connections: list[HeldConnection] = []
+
+    # --- turn and faults --------------------------------------------------------------------------------------------
+
+    def take_turn(self) -> None:
+        """Wait until no other experiment is in the way; the turn lasts until the experiment ends."""
+        if not self._has_turn:
+            with self.step("its turn"):
+                self._turn_taken.enter_context(self._turn())
+            self._has_turn = True
+
+    def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
+        """Inject the faults together, see `Injector`. No fault before its turn."""
+        self.take_turn()
+        return self.injector(*faults)
 
     # --- workloads --------------------------------------------------------------------------------------------------
 
@@ -196,6 +216,7 @@ class Lab:
 
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
+        self.take_turn()
         with self.step("steady state"):
             self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
             redis.wait_agreed(self.cluster)
@@ -213,7 +234,7 @@ class Lab:
         """A declared window in which nothing is done but to watch; it is taken off when overhead is measured."""
         self.phase("observe", seconds=seconds, why=why)
         with self.step(why, deadline=seconds):
-            time.sleep(seconds)
+            pause(seconds)
 
     def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
         """Ray's record of a submitted job, and whether its driver is a process of the head."""
@@ -375,28 +396,24 @@ class Lab:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def end_experiment(self) -> None:
-        """End what the experiment left running, and ask for the removal of its namespaces without waiting for it."""
+        """End what the experiment left running; its turn is over."""
         for connection in self._connections:
             connection.stop()
         self._connections.clear()
-        # What can't be asked for now is asked for again by `close`: the experiment must still be judged.
-        with suppress(StackError):
-            for name in self._namespaces:
-                for kind in ("rayjobs", "rayclusters"):
-                    for item in self.cluster.list(kind, name):
-                        self.cluster.delete(kind, name, item["metadata"]["name"])
+        self._turn_taken.close()
+        self._has_turn = False
 
     def close(self) -> None:
         """Undo what is still in force, then remove the namespaces, bounded; what stays is named with what removes it.
 
-        In this order: a Ray cluster's clean-up waits for the Redis that a fault keeps from it.
+        In this order: a Ray cluster's clean-up waits for the Redis that a fault keeps from it. Other experiments' faults
+        are theirs to undo.
         """
-        healed, failed = heal(self.cluster, self.inject.log)
+        healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         self.end_experiment()
-        with self._console.step("Removing the experiments' namespaces", expect=40):
-            stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
-            if self._namespaces:
-                stays += self._keys()
+        stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
+        if self._namespaces:
+            stays += self._keys()
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed), *map(str, stays)]:
             self._console.info(sentence)
         self._namespaces.clear()
@@ -450,8 +467,14 @@ class Lab:
     def _each(things: Sequence[T], do: Callable[[T], R]) -> list[R]:
         if not things:
             return []
+        told = stoppable if is_stoppable() else nullcontext
+
+        def each(thing: T) -> R:
+            with told():
+                return do(thing)
+
         with ThreadPoolExecutor(max_workers=len(things)) as pool:
-            return list(pool.map(do, things))
+            return list(pool.map(each, things))
 
 
 class ClusterTarget(TypedDict):

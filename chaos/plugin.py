@@ -13,14 +13,17 @@ import traceback
 from collections.abc import Generator
 from contextlib import ExitStack
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from chaos.errors import ChaosError, StackError, UsageError
 from chaos.experiment import MARKER, Declaration
+from chaos.lanes import Lanes, carried
+from chaos.machine import LocalMachine
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
-from chaos.signals import handled, raised
+from chaos.signals import Stopped, checkpoint, handled, raised, shielded
 from chaos.verdict import Outcome, Verdict, exit_code
 
 if TYPE_CHECKING:
@@ -104,6 +107,15 @@ class _Session:
         self._closing = ExitStack()
 
     @cached_property
+    def lanes(self) -> Lanes[pytest.Function, tuple[list[Verdict], BaseException | None]]:
+        """Where experiments run; they are ended before the run is closed."""
+        lanes: Lanes[pytest.Function, tuple[list[Verdict], BaseException | None]] = Lanes(
+            self.settings.jobs or carried(LocalMachine())
+        )
+        self._closing.callback(lanes.close, "the session ended")
+        return lanes
+
+    @cached_property
     def settings(self) -> Settings:
         """Read when an experiment wants them: this plugin is loaded by every pytest, also where nobody wants results."""
         return Settings.from_args(self._config.option, prefix=_PREFIX)
@@ -168,33 +180,62 @@ def lab(chaos_run: Run) -> Lab:
     return chaos_run.lab
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Run an experiment between its begin and its end, then judge it from the history."""
-    declared = declaration(pyfuncitem)
-    if declared is None:
-        return (yield)
-    run = _open(pyfuncitem.config)
-    name = experiment_name(pyfuncitem)
-    run.begin(name, declared)
-    result: object = None
-    failure: BaseException | None = None
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Run an experiment between its begin and its end, and judge it from the history; others run beside it."""
+    if declaration(pyfuncitem) is None:
+        return None
+    session, run = pyfuncitem.config.stash[_SESSION], _open(pyfuncitem.config)
     try:
-        result = yield
-    except (
-        Exception,
-        pytest.fail.Exception,
-        pytest.skip.Exception,
-    ) as problem:  # whatever ended it, what it declared is unknown, with the error as data
-        failure = problem
-        run.phase("error", error=f"{type(problem).__name__}: {problem}")
+        if pyfuncitem not in session.lanes:
+            session.lanes.start(_in_order(_following(pyfuncitem)), lambda item: _perform(run, item))
+        verdicts, failure = session.lanes.result(pyfuncitem)
     except BaseException as interrupt:
-        run.phase("error", error=f"interrupted: {interrupt}")
+        session.lanes.close(str(interrupt) or type(interrupt).__name__)
         run.interrupted(str(interrupt) or type(interrupt).__name__)
-        run.end(name)
         raise
-    _raise_outcome(run.end(name), failure)
-    return result
+    _raise_outcome(verdicts, failure)
+    return True
+
+
+def _following(item: pytest.Function) -> list[pytest.Function]:
+    """The item and the experiments right behind it: what stands between them and the next is no experiment."""
+    items = item.session.items
+    behind = items[items.index(item) :]
+    return [each for each in takewhile(declaration, behind) if isinstance(each, pytest.Function)]
+
+
+def _in_order(items: list[pytest.Function]) -> list[pytest.Function]:
+    """Those that need to be alone with something first, then the longest, so that the last ones to end are short."""
+
+    def urgency(item: pytest.Function) -> tuple[bool, int]:
+        declared = declaration(item)
+        assert declared is not None
+        return not declared.disturbs, -declared.seconds
+
+    return sorted(items, key=urgency)
+
+
+def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseException | None]:
+    """One experiment from begin to end, in a thread of its own: its verdicts, and what ended it early, if anything did."""
+    declared = declaration(item)
+    assert declared is not None
+    name = experiment_name(item)
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    with run.console.step(name.replace("_", " "), expect=declared.seconds):
+        lab = run.begin(name, declared)
+        failure: BaseException | None = None
+        try:
+            item.obj(**{**parameters, "lab": lab})
+            checkpoint()
+        except Stopped as stopped:  # told by the main thread, which raises what stopped it
+            failure = stopped
+            lab.phase("error", error=f"interrupted: {stopped}")
+        except BaseException as problem:  # whatever ended it, what it declared is unknown, with the error as data
+            failure = problem
+            lab.phase("error", error=f"{type(problem).__name__}: {problem}")
+        with shielded():
+            return run.end(lab), failure
 
 
 def experiment_name(item: pytest.Item) -> str:

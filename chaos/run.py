@@ -12,10 +12,13 @@ import resource
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from chaos import __version__, reports
@@ -23,7 +26,6 @@ from chaos.console import Console
 from chaos.experiment import Declaration
 from chaos.faults.inject import Injector
 from chaos.history.audit import AuditTail
-from chaos.history.entry import What
 from chaos.history.logs import LogStreamer
 from chaos.history.reader import History
 from chaos.history.recorder import Recorder
@@ -36,6 +38,7 @@ from chaos.signals import shielded
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.images import catalogue
+from chaos.turns import turn
 from chaos.verdict import Verdict
 from chaos.versions.table import Table
 
@@ -55,9 +58,19 @@ class Run:
         self._closing = ExitStack()
         self._locked = ExitStack()
         self._failure = ""
+        self._judged = Lock()
+        self._leavers = ThreadPoolExecutor(thread_name_prefix="leaving")
+        self._leaving: list[Future[None]] = []
 
     def __enter__(self) -> Run:
-        self._locked.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
+        self._locked.enter_context(
+            hold(
+                stacks.lock_path(self.settings.name),
+                who=f"run {self.id}",
+                wait=self.settings.wait,
+                tell=self.console.info,
+            )
+        )
         try:
             self._open()
         except BaseException:
@@ -88,15 +101,9 @@ class Run:
         self.ledger.mkdir()
         # Pods append as users of their own.
         self.ledger.chmod(0o777)
-        self.lab = Lab(
-            cluster=cluster,
-            writer=self.writer,
-            injector=Injector(cluster, self.writer, self.stack.undo_log),
-            console=self.console,
-            images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
-            ray_version=self.settings.versions.ray,
-            ledger=self.ledger,
-        )
+        self._injector = Injector(cluster, self.writer, self.stack.undo_log)
+        self.lab = self._lab(self.writer)
+        self._closing.callback(self._await_leaving)
         self._closing.callback(self.lab.close)
 
     def __exit__(self, *error: object) -> None:
@@ -116,23 +123,46 @@ class Run:
 
     # --- experiments ------------------------------------------------------------------------------------------------
 
-    def begin(self, name: str, declared: Declaration) -> None:
-        """Entries from now on belong to this experiment."""
-        self.writer.experiment = name
-        self.phase("begin", claims=[list(pair) for pair in declared.shows])
+    def begin(self, name: str, declared: Declaration) -> Lab:
+        """What the experiment works with: its entries bear its name, its turn is as declared. From any thread."""
+        turns = partial(
+            turn, self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on
+        )  # fmt: skip
+        lab = self._lab(self.writer.of(name), turns)
+        lab.phase("begin", claims=[list(pair) for pair in declared.shows])
+        return lab
 
-    def phase(self, phase: str, **detail: Any) -> None:
-        self.writer.write(What.PHASE, phase=phase, detail=detail)
-
-    def end(self, name: str) -> list[Verdict]:
-        """Close the experiment and judge it from what the history holds."""
-        self.phase("end")
-        # Only now: what is removed must not be part of what is judged.
-        self.lab.end_experiment()
-        self.writer.experiment = None
+    def end(self, lab: Lab) -> list[Verdict]:
+        """Close the experiment and judge it from what the history holds. From any thread."""
+        lab.phase("end")
+        lab.end_experiment()
+        # What is removed must not be part of what is judged, but need not be waited for.
+        self._leaving.append(self._leavers.submit(lab.close))
+        name = lab.writer.experiment
+        assert name is not None
         found = self._judge(History(self.writer.entries()).experiment(name))
-        self.verdicts += found
+        with self._judged:
+            self.verdicts += found
         return found
+
+    def _lab(self, writer: HistoryWriter, turns: Callable[[], AbstractContextManager[None]] = nullcontext) -> Lab:
+        return Lab(
+            cluster=self.stack.cluster,
+            writer=writer,
+            injector=self._injector.of(writer),
+            console=self.console,
+            images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
+            ray_version=self.settings.versions.ray,
+            ledger=self.ledger,
+            turn=turns,
+        )
+
+    def _await_leaving(self) -> None:
+        """Until all experiments' namespaces are gone, or their time is up."""
+        with self.console.step("Removing the experiments' namespaces", expect=30):
+            for left in self._leaving:
+                left.result()
+            self._leavers.shutdown()
 
     def _judge(self, history: History) -> list[Verdict]:
         return judge(history, table=Table.load(), versions=self.versions)

@@ -157,12 +157,14 @@ STACK_OPTIONS: Sequence[Option] = (
     Option("registry-prefix", "mirror that stands before every image name, as in mirror.example.org/hub", "PREFIX"),
     Option("archive", "file made by `images save`; implies --images archive", "FILE"),
     Option("open-egress", "let the stack reach the outside; it is sealed otherwise"),
+    Option("wait", "seconds to wait for another run on this stack to end (default: 0, refuse at once)", "SECONDS"),
     Option("recreate", "replace a cluster that is unhealthy or was made from other inputs"),
 )
 
 RUN_OPTIONS: Sequence[Option] = (
     Option("level", "how much is run: smoke, core or full (default: core)", "LEVEL"),
     Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
+    Option("jobs", "how many experiments run side by side (default: as many as the machine carries)", "N"),
     Option("seed", "seed of every random choice (default: a new one, printed)", "N"),
     Option("results", "folder for results (default: results)", "DIR"),
     Option("keep", "leave the stack up afterwards (the default, except with CI=true)"),
@@ -201,9 +203,11 @@ class Settings:
     registry_prefix: str = ""
     archive: Path | None = None
     open_egress: bool = False
+    wait: float = 0
     recreate: bool = False
     level: Level = Level.CORE
     select: str = ""
+    jobs: int | None = None  # as many as the machine carries
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     results: Path = Path("results")
     keep: bool = True
@@ -239,9 +243,11 @@ class Settings:
             registry_prefix=_registry_prefix(given("registry_prefix")),
             archive=_file(given("archive")) if given("archive") else None,
             open_egress=flag("open_egress"),
+            wait=_seconds("--wait", given("wait")),
             recreate=flag("recreate"),
             level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
             select=given("select"),
+            jobs=_jobs(given("jobs")),
             seed=_seed(given("seed")),
             results=_writable_folder(given("results") or "results")
             if hasattr(namespace, f"{prefix}results")
@@ -357,6 +363,18 @@ def _file(text: str) -> Path:
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} may not be read by this user", fix=f"chmod u+r {path}, or run as its owner")
     return path.resolve()
+
+
+def _seconds(option: str, text: str) -> float:
+    if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) is None:
+        raise UsageError(f"{option} {text!r} is not a number of seconds", fix="give a whole number, such as 600")
+    return float(text or 0)
+
+
+def _jobs(text: str) -> int | None:
+    if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) is None:
+        raise UsageError(f"--jobs {text!r} is not a number of experiments", fix="give 1 to 99")
+    return int(text) if text else None
 
 
 def _seed(text: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -24,14 +25,30 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+class Stopped(BaseException):
+    """The run ends. Raised in the threads that work for it, at their next wait."""
+
+
 class _State:
     def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.why = ""
         self.depth = 0
         self.kept: int | None = None
         self.raised: Interrupted | None = None
 
 
 _state = _State()
+
+
+class _Thread(threading.local):
+    """What one thread may be told."""
+
+    stoppable = False
+    depth = 0
+
+
+_thread = _Thread()
 
 
 def raised() -> Interrupted | None:
@@ -54,7 +71,11 @@ def handled() -> Iterator[None]:
 def shielded() -> Iterator[None]:
     """Let the block run to its end whatever signal comes; it is raised afterwards."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are raised in the main thread only
+        _thread.depth += 1
+        try:
+            yield
+        finally:
+            _thread.depth -= 1
         return
     _state.depth += 1
     try:
@@ -80,3 +101,46 @@ def _raise(number: int) -> None:
     if _state.raised is None:
         _state.raised = Interrupted(number)
         raise _state.raised
+
+
+# --- threads that work for the run ------------------------------------------------------------------------------------
+#
+# Python raises signals in the main thread only. Experiments that run side by side are in threads of their own, and are told
+# to stop at their next wait: with every one of them going through `pause` or `checkpoint`, that is soon.
+
+
+def stop(why: str) -> None:
+    """Tell the threads that work for the run to stop."""
+    _state.why = why
+    _state.stopping.set()
+
+
+def is_stoppable() -> bool:
+    """Whether this thread is told when the run ends."""
+    return _thread.stoppable
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """This thread works for the run: when that ends, `Stopped` is raised at the next wait of the block, once."""
+    _thread.stoppable = True
+    try:
+        yield
+    finally:
+        _thread.stoppable = False
+
+
+def checkpoint() -> None:
+    """Raises `Stopped` in a thread that is to stop, unless it is shielded."""
+    if _thread.stoppable and not _thread.depth and _state.stopping.is_set():
+        _thread.stoppable = False  # what its clean-up waits for, it may
+        raise Stopped(_state.why)
+
+
+def pause(seconds: float) -> None:
+    """Sleep, as long as the run goes on."""
+    ends = time.monotonic() + seconds
+    if _thread.stoppable and not _thread.depth:
+        _state.stopping.wait(seconds)
+    checkpoint()
+    time.sleep(max(0.0, ends - time.monotonic()))

@@ -8,6 +8,7 @@ from typing import TypeVar
 from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_before_delay, wait_fixed
 
 from chaos.errors import ChaosError, NotReached, StackError
+from chaos.signals import pause
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ def until(
         retry=retry_if_result(lambda answer: not answer) | retry_if_exception_type(StackError),
         stop=stop_before_delay(deadline),
         wait=wait_fixed(every),
+        sleep=pause,
     )
     try:
         found = retrying(probe)

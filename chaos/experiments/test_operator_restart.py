@@ -15,15 +15,19 @@ from chaos.faults.kill_process import KillProcess
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.lab import Lab, job_target
 from chaos.stack.kuberay import ACCOUNT, CLUSTER_ROLE
+from chaos.turns import Part
 
 
-@experiment(("OP-2", "status-write-refused"), ("OP-4", "three-kills"), seconds=170)
+@experiment(
+    ("OP-2", "status-write-refused"), ("OP-4", "three-kills"), seconds=170, disturbs=[Part.OPERATOR], relies_on=[]
+)
 def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
     """Same submitter Job, one submission, one execution, and no new attempt over three restarts.
 
     Controls, in the same history: a second RayJob whose submitter Job is removed while no operator runs, which must get
     another one; a third whose entrypoint fails, which must open another attempt.
     """
+    lab.take_turn()
     # 1. Three RayJobs get as far as having a cluster. The failing one may end at once, the others when they are let go.
     reused, removed = lab.rayjob("reused"), lab.rayjob("job-removed")
     failing = lab.rayjob("failing", exit_code=1, backoff_limit=1)

@@ -10,12 +10,13 @@ from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.partition import Partition
 from chaos.lab import APART_SECONDS, SETTLE_SECONDS, Lab, cluster_target, restarts
+from chaos.turns import Part
 
 # Longer than the 60 s after which a head gives up a GCS that it can't reach.
 _CUT_SECONDS = 65.0
 
 
-@experiment(("FT-13", "black-hole"), seconds=190)
+@experiment(("FT-13", "black-hole"), seconds=190, relies_on=[Part.REDIS])
 def test_head_cut_off_from_redis(lab: Lab) -> None:
     """Packets between head and Redis vanish for longer than a minute; every pod stays Ready, and nothing works.
 
@@ -49,7 +50,8 @@ def test_head_cut_off_from_redis(lab: Lab) -> None:
     )  # fmt: skip
 
 
-@experiment(("FT-11", "single-redis"), ("FT-12", "ha-redis"), seconds=170)
+# The operator isn't needed: what ends is started again by its kubelet, in the same pod.
+@experiment(("FT-11", "single-redis"), ("FT-12", "ha-redis"), seconds=170, disturbs=[Part.REDIS], relies_on=[])
 def test_redis_primary_killed(lab: Lab) -> None:
     """The primary of a highly available Redis and a single Redis without persistence are killed at the same time.
 

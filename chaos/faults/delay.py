@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from chaos.errors import NoEffect, NotReached, StackError
 from chaos.faults.base import Fault, Reach, Scope
-from chaos.faults.inside import in_sandbox
+from chaos.faults.inside import in_sandbox, require_own_network
 from chaos.faults.undo import Undo, undoer
 from chaos.stack.cluster import Cluster
 from chaos.waiting import until
@@ -47,6 +47,7 @@ class Delay(Fault):
     @classmethod
     def of(cls, pod: dict[str, Any], *, milliseconds: int, jitter: int = 0) -> Delay:
         """Of a pod as the API server describes it."""
+        require_own_network(pod)
         metadata, node = pod["metadata"], pod["spec"]["nodeName"]
         return cls(metadata["namespace"], metadata["name"], metadata["uid"], node, milliseconds, jitter)
 

@@ -10,8 +10,8 @@ Every step is an entry of the history. Whatever ends the block, also an interrup
 
 from __future__ import annotations
 
+import copy
 import itertools
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -23,7 +23,7 @@ from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
 from chaos.kernel import FEATURES, has
 from chaos.machine import LocalMachine
-from chaos.signals import shielded
+from chaos.signals import pause, shielded
 from chaos.stack.cluster import Cluster
 
 
@@ -52,7 +52,7 @@ class Injected:
     def hold(self, seconds: float) -> None:
         """Keep the fault in force for a declared time; it is taken off when overhead is measured."""
         self.step("hold", seconds=seconds)
-        time.sleep(seconds)
+        pause(seconds)
 
 
 class Injector:
@@ -61,8 +61,16 @@ class Injector:
     def __init__(self, cluster: Cluster, writer: HistoryWriter, log: UndoLog) -> None:
         self.reach = Reach(cluster, writer)
         self.log = log
+        self.injections: list[str] = []  # what was injected with this voice, by ID
         self._numbers = itertools.count(1)
         self._groups = itertools.count(1)
+
+    def of(self, writer: HistoryWriter) -> Injector:
+        """The same, for an experiment of its own voice; no two injections of a run have a number in common."""
+        injector = copy.copy(self)
+        injector.reach = Reach(self.reach.cluster, writer)
+        injector.injections = []
+        return injector
 
     @contextmanager
     def __call__(self, *faults: Fault) -> Iterator[Injected]:
@@ -82,6 +90,7 @@ class Injector:
     @contextmanager
     def _applied(self, fault: Fault, group: str) -> Iterator[Injected]:
         identity = f"{fault.name}-{next(self._numbers)}"
+        self.injections.append(identity)
         injected = Injected(fault, identity, group, self.reach)
         undos = fault.undo(self.reach)
         try:

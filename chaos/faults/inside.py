@@ -6,10 +6,17 @@ Everything is found by the pod's UID and never by its name, so that a successor 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from chaos.errors import StackError
 from chaos.process import Executed
 from chaos.stack.cluster import Cluster
+
+
+def require_own_network(pod: dict[str, Any]) -> None:
+    """Raises StackError for a pod in its node's own network: what is done there would hit the node and all that is on it."""
+    if pod["spec"].get("hostNetwork"):
+        raise StackError(f"pod {pod['metadata']['name']} has no network of its own, but its node's")
 
 
 def in_sandbox(cluster: Cluster, node: str, uid: str, script: str, *, stdin: bytes | None = None) -> Executed | None:

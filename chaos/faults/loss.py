@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from chaos.errors import NoEffect, NotReached, StackError
 from chaos.faults.base import Fault, Reach, Scope
 from chaos.faults.chain import PodChain, new_name
+from chaos.faults.inside import require_own_network
 from chaos.faults.undo import Undo
 from chaos.waiting import until
 
@@ -41,6 +42,7 @@ class Loss(Fault):
     @classmethod
     def of(cls, pod: dict[str, Any], *, percent: float) -> Loss:
         """Of a pod as the API server describes it."""
+        require_own_network(pod)
         metadata = pod["metadata"]
         return cls(metadata["namespace"], metadata["name"], metadata["uid"], pod["spec"]["nodeName"], percent)
 

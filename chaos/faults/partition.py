@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 from chaos.errors import NoEffect, NotReached, StackError
 from chaos.faults.base import Fault, Reach, Scope
 from chaos.faults.chain import PodChain, new_name
+from chaos.faults.inside import require_own_network
 from chaos.faults.undo import Undo
-from chaos.stack.cluster import Cluster
 from chaos.waiting import until
 
 _BITE_SECONDS = 10
@@ -91,6 +91,23 @@ class Partition(Fault):
                 raise StackError(f"{address!r} is no IPv4 address: {self.pod} can't be cut off from it") from None
 
     @classmethod
+    def of(
+        cls,
+        pod: dict[str, Any],
+        addresses: Sequence[str],
+        *,
+        mode: Mode = Mode.DROP,
+        direction: Direction = Direction.BOTH,
+    ) -> Partition:
+        """Between a pod as the API server describes it and addresses, such as those of a Service (`chaos.faults.addresses`)."""
+        require_own_network(pod)
+        metadata = pod["metadata"]
+        return cls(
+            metadata["namespace"], metadata["name"], metadata["uid"], pod["spec"]["nodeName"],
+            tuple(addresses), mode, direction,
+        )  # fmt: skip
+
+    @classmethod
     def between(
         cls,
         pod: dict[str, Any],
@@ -99,50 +116,8 @@ class Partition(Fault):
         mode: Mode = Mode.DROP,
         direction: Direction = Direction.BOTH,
     ) -> Partition:
-        """Between a pod and other pods, each as the API server describes it."""
-        return cls._of(pod, [other["status"]["podIP"] for other in others], mode, direction)
-
-    @classmethod
-    def from_service(
-        cls,
-        pod: dict[str, Any],
-        cluster: Cluster,
-        namespace: str,
-        service: str,
-        *,
-        mode: Mode = Mode.DROP,
-        direction: Direction = Direction.BOTH,
-    ) -> Partition:
-        """Between a pod and a Service: its cluster IP and, ready or not, all that are behind it now.
-
-        Cluster IPs are translated in the node, so the pod's own namespace sees them as they are, both ways. The addresses
-        behind are cut too: a client may know them from elsewhere, and a headless Service has no others.
-        """
-        found = cluster.get("services", namespace, service)
-        if found is None:
-            raise StackError(f"there is no Service {namespace}/{service}")
-        endpoints = cluster.get("endpoints", namespace, service)
-        return cls._of(pod, _addresses(found, endpoints), mode, direction)
-
-    @classmethod
-    def from_api_server(
-        cls,
-        pod: dict[str, Any],
-        cluster: Cluster,
-        *,
-        mode: Mode = Mode.DROP,
-        direction: Direction = Direction.BOTH,
-    ) -> Partition:
-        """Between a pod, such as the operator's, and the API server: its Service, and the control plane's own address."""
-        return cls.from_service(pod, cluster, "default", "kubernetes", mode=mode, direction=direction)
-
-    @classmethod
-    def _of(cls, pod: dict[str, Any], addresses: Sequence[str], mode: Mode, direction: Direction) -> Partition:
-        metadata = pod["metadata"]
-        return cls(
-            metadata["namespace"], metadata["name"], metadata["uid"], pod["spec"]["nodeName"],
-            tuple(addresses), mode, direction,
-        )  # fmt: skip
+        """Between a pod and other pods."""
+        return cls.of(pod, [other["status"]["podIP"] for other in others], mode=mode, direction=direction)
 
     @property
     def target(self) -> dict[str, str]:
@@ -184,15 +159,3 @@ class Partition(Fault):
         """No rule of ours may be left; what packets do then is the open connections' to show."""
         self._chain.require_gone(reach.cluster)
         return {"rules": "none"}
-
-
-def _addresses(service: dict[str, Any], endpoints: dict[str, Any] | None) -> list[str]:
-    """The Service's cluster IPs and the addresses behind it, each once."""
-    own = [ip for ip in service["spec"].get("clusterIPs") or [] if ip != "None"]
-    behind = [
-        address["ip"]
-        for subset in (endpoints or {}).get("subsets") or []
-        for kind in ("addresses", "notReadyAddresses")
-        for address in subset.get(kind) or []
-    ]
-    return list(dict.fromkeys([*own, *behind]))

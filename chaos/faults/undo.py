@@ -14,7 +14,8 @@ import importlib
 import json
 import os
 import pkgutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -99,6 +100,7 @@ class UndoLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._named = False  # whether the file's name is known to be on the disk
+        self._writing = threading.Lock()  # experiments run side by side, and what one has half written is not torn
 
     def append(self, injection: str, undos: list[Undo]) -> None:
         """Write ahead: returns when the entries are on the disk."""
@@ -139,17 +141,18 @@ class UndoLog:
         if not entries:
             return
         text = "".join(json.dumps(entry) + "\n" for entry in entries)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            left = (_end_last_line(descriptor) + text).encode()
-            while left:  # a disk that is nearly full takes a part, and only the next call fails
-                left = left[os.write(descriptor, left) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if not self._named:
-            sync_folder(self.path.parent)
-            self._named = True
+        with self._writing:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                left = (_end_last_line(descriptor) + text).encode()
+                while left:  # a disk that is nearly full takes a part, and only the next call fails
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if not self._named:
+                sync_folder(self.path.parent)
+                self._named = True
 
 
 def _end_last_line(descriptor: int) -> str:
@@ -191,14 +194,16 @@ def _take(entry: object, pending: dict[tuple[str, int], Undo]) -> None:
         pending[place] = Undo(entry["kind"], entry["what"])
 
 
-def heal(cluster: Cluster, log: UndoLog) -> tuple[list[str], list[str]]:
-    """Undo all that any dead run left. Returns what was undone and what could not be, each as a sentence.
+def heal(cluster: Cluster, log: UndoLog, *, only: Collection[str] | None = None) -> tuple[list[str], list[str]]:
+    """Undo all that any dead run left, or with ``only`` what is left of these injections.
+
+    Returns what was undone and what could not be, each as a sentence; without ``only``, also what could not be read.
 
     One failure does not keep the rest from being healed. What failed is tried again once others have been undone, since
     one fault may be in another's way: no role can be restored while the API server is held.
     """
     healed: list[str] = []
-    left = log.pending()
+    left = [entry for entry in log.pending() if only is None or entry[0] in only]
     while True:
         failed, again = [], []
         for injection, index, undo in left:
@@ -211,7 +216,7 @@ def heal(cluster: Cluster, log: UndoLog) -> tuple[list[str], list[str]]:
             else:
                 healed.append(f"{injection}: {undo.kind} undone")
         if not again or len(again) == len(left):
-            return healed, [*failed, *log.unreadable()]
+            return healed, [*failed, *(log.unreadable() if only is None else ())]
         left = again
 
 

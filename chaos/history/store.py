@@ -9,11 +9,13 @@ Lines are ASCII: bytes that aren't UTF-8 arrive here as lone surrogates and surv
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
 
@@ -21,17 +23,30 @@ from chaos.errors import NotReached, StackError, UsageError
 from chaos.history.entry import Entry, What
 from chaos.history.objects import Json, trim
 from chaos.history.redaction import Redactor
+from chaos.signals import checkpoint
 
 _log = logging.getLogger(__name__)
 
 Listener = Callable[[Entry], None]
 
+# A waiting thread looks up this often, to see whether the run goes on.
+_GLANCE_SECONDS = 0.5
+
+
+@dataclass
+class _Written:
+    """What all voices of one history share."""
+
+    entries: list[Entry] = field(default_factory=list)
+    listeners: tuple[Listener, ...] = ()
+    failed: OSError | None = None
+
 
 class HistoryWriter:
     """Appends entries to a new file. Thread-safe.
 
-    ``experiment`` is stamped on every entry; set it when an experiment begins and to None when it ends. ``redact``
-    holds the secrets that never reach the file. Entries are shared with everyone who asks: treat them as read-only.
+    ``experiment`` is stamped on every entry: None here, its name in what `of` returns. ``redact`` holds the secrets that
+    never reach the file. Entries are shared with everyone who asks: treat them as read-only.
     """
 
     def __init__(
@@ -53,10 +68,14 @@ class HistoryWriter:
         self._clock = clock
         self._wall = wall
         self._began = clock()
-        self._entries: list[Entry] = []
-        self._listeners: tuple[Listener, ...] = ()
+        self._written = _Written()
         self._changed = Condition()
-        self._failed: OSError | None = None
+
+    def of(self, experiment: str) -> HistoryWriter:
+        """The same history as one experiment writes it; several do so side by side."""
+        voice = copy.copy(self)
+        voice.experiment = experiment
+        return voice
 
     def now(self) -> float:
         """Seconds since this writer was made, monotonic: the clock of every entry's ``t``."""
@@ -71,10 +90,10 @@ class HistoryWriter:
         if what is What.OBJECT:
             fields["object"] = trim(fields["resource"], fields["object"])
         with self._changed:
-            if self._failed:
-                raise StackError(f"history {self.path} could not be written: {self._failed}")
+            if self._written.failed:
+                raise StackError(f"history {self.path} could not be written: {self._written.failed}")
             entry: Entry = {
-                "n": len(self._entries),
+                "n": len(self._written.entries),
                 "t": round(self.now(), 6),
                 "wall": round(self._wall(), 6),
                 "what": str(what),
@@ -89,8 +108,8 @@ class HistoryWriter:
                 # The caller may go on changing what it passed. The recorder, from which the bulk comes, doesn't.
                 entry = json.loads(line)
             self._append(line)
-            self._entries.append(entry)
-            listeners = self._listeners
+            self._written.entries.append(entry)
+            listeners = self._written.listeners
             self._changed.notify_all()
         for listener in listeners:
             try:
@@ -106,7 +125,7 @@ class HistoryWriter:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             # The last line may be torn now, and a line after it would be read as part of it.
-            self._failed = error
+            self._written.failed = error
             self._changed.notify_all()
             raise StackError(f"history {self.path} could not be written: {error}") from error
 
@@ -123,7 +142,7 @@ class HistoryWriter:
     def entries(self, since: int = 0) -> list[Entry]:
         """Entries written so far, from number ``since`` on."""
         with self._changed:
-            return self._entries[since:]
+            return self._written.entries[since:]
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call ``listener`` with every further entry, after it was written; returns what ends that.
@@ -131,11 +150,11 @@ class HistoryWriter:
         It is called in the writing thread, so it must be quick. Entries of different threads may reach it out of order.
         """
         with self._changed:
-            self._listeners = (*self._listeners, listener)
+            self._written.listeners = (*self._written.listeners, listener)
 
         def unsubscribe() -> None:
             with self._changed:
-                self._listeners = tuple(other for other in self._listeners if other is not listener)
+                self._written.listeners = tuple(other for other in self._written.listeners if other is not listener)
 
         return unsubscribe
 
@@ -148,15 +167,16 @@ class HistoryWriter:
         ends = self._clock() + deadline
         seen = since
         while True:
+            checkpoint()
             with self._changed:
-                while len(self._entries) <= seen:
-                    if self._failed:
-                        raise StackError(f"history {self.path} could not be written: {self._failed}")
+                if len(self._written.entries) <= seen:
+                    if self._written.failed:
+                        raise StackError(f"history {self.path} could not be written: {self._written.failed}")
                     left = ends - self._clock()
                     if left <= 0:
                         raise NotReached(f"{what}: not seen within {deadline:g} s")
-                    self._changed.wait(left)
-                fresh = self._entries[seen:]
+                    self._changed.wait(min(left, _GLANCE_SECONDS))
+                fresh = self._written.entries[seen:]
             for entry in fresh:
                 if predicate(entry):
                     return entry

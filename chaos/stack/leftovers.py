@@ -62,6 +62,7 @@ def terminating(cluster: Cluster, item: Object) -> Leftover:
 
 def keys(cluster: Cluster) -> list[Leftover]:
     """The tables in Redis of Ray clusters that are no more; also when Redis doesn't tell."""
+    alive = _uids(cluster)
     for member in redis.MEMBERS:
         asked = cluster.exec(
             redis.NAMESPACE, member, ["sh", "-c", _SCAN], container=redis.CONTAINER, timeout=_EXEC_SECONDS
@@ -74,8 +75,8 @@ def keys(cluster: Cluster) -> list[Leftover]:
             redis.NAMESPACE, redis.MEMBERS[0], ["redis-cli", "--scan", "--pattern", "RAY*@*"], container=redis.CONTAINER
         )
         return [Leftover("perhaps keys in Redis, which has no primary that answers (this lists them)", _line(command))]
-    alive = {item["metadata"]["uid"] for item in cluster.list("rayclusters")}
-    dead = sorted(set(_STORAGE.findall(found)) - alive)
+    # One that went meanwhile had its keys when they were listed, and one that came had none when clusters were.
+    dead = sorted(set(_STORAGE.findall(found)) - alive - _uids(cluster))
     return [
         Leftover(
             f"keys in Redis of the Ray cluster {uid}, which is no more",
@@ -83,6 +84,10 @@ def keys(cluster: Cluster) -> list[Leftover]:
         )
         for uid in dead
     ]
+
+
+def _uids(cluster: Cluster) -> set[str]:
+    return {item["metadata"]["uid"] for item in cluster.list("rayclusters")}
 
 
 def _kubectl(cluster: Cluster, argv: list[str]) -> str:

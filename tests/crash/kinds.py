@@ -10,18 +10,19 @@ from dataclasses import dataclass
 
 from chaos.faults.api_server_pause import ApiServerPause
 from chaos.faults.base import Fault
+from chaos.faults.cpu_pressure import CpuPressure
 from chaos.faults.delay import Delay
 from chaos.faults.delete_job import DeleteJob
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.loss import Loss
+from chaos.faults.memory_pressure import MemoryPressure
 from chaos.faults.network_policy import NetworkPolicy
 from chaos.faults.node_cordon import NodeCordon
 from chaos.faults.node_disconnect import NodeDisconnect
 from chaos.faults.node_drain import NodeDrain
 from chaos.faults.node_stop import NodeStop
 from chaos.faults.partition import Direction, Mode, Partition
-from chaos.faults.pressure import CpuPressure, MemoryPressure
 from chaos.faults.redis_change_password import RedisChangePassword
 from chaos.faults.redis_failover import RedisFailover
 from chaos.faults.redis_fill_memory import RedisFillMemory

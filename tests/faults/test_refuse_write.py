@@ -38,8 +38,8 @@ def test_a_later_process_heals_what_a_dead_one_left(cluster, chaos_run, tmp_path
     before = rules(cluster)
     fault = RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs/status")
     log = UndoLog(tmp_path / "undo.jsonl")
-    log.append("dead-1", fault.undo(chaos_run.lab.inject.reach))
-    fault.apply(chaos_run.lab.inject.reach)
+    log.append("dead-1", fault.undo(chaos_run.lab.injector.reach))
+    fault.apply(chaos_run.lab.injector.reach)
     assert rules(cluster) != before
     healed, failed = heal(cluster, UndoLog(tmp_path / "undo.jsonl"))
     assert (len(healed), failed) == (1, [])

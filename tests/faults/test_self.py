@@ -24,11 +24,11 @@ def test_a_fault_without_effect_is_unknown_and_exits_2(chaos_run, stand_in):
     pod = stand_in("untouched")
     metadata = pod["metadata"]
     before = list(chaos_run.verdicts)
-    chaos_run.begin("self_no_effect", Declaration((("FT-2", "self"),), Level.SMOKE, 30))
-    with pytest.raises(NoEffect), chaos_run.lab.inject(DoesNothing.of(pod)):
+    lab = chaos_run.begin("self_no_effect", Declaration((("FT-2", "self"),), Level.SMOKE, 30))
+    with pytest.raises(NoEffect), lab.inject(DoesNothing.of(pod)):
         pass
-    chaos_run.lab.expect("FT-2", "self", workers_survived(namespace=metadata["namespace"], cluster="none"))
-    verdicts = chaos_run.end("self_no_effect")
+    lab.expect("FT-2", "self", workers_survived(namespace=metadata["namespace"], cluster="none"))
+    verdicts = chaos_run.end(lab)
     chaos_run.verdicts[:] = before  # not a verdict on the stack
     assert [v.verdict for v in verdicts] == [Outcome.UNKNOWN]
     assert verdicts[0].reason.startswith("no effect")

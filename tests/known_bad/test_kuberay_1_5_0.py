@@ -11,9 +11,9 @@ def test_the_head_of_a_rayjobs_cluster_is_reported_as_not_recreated(chaos_run):
     [declared] = [mark.args[0] for mark in EXPERIMENT.pytestmark if mark.name == MARKER]
     before = list(chaos_run.verdicts)
     with chaos_run.operator("1.5.0"):
-        chaos_run.begin("known_bad_1_5_0", declared)
-        EXPERIMENT(chaos_run.lab)
-        [verdict] = chaos_run.end("known_bad_1_5_0")
+        lab = chaos_run.begin("known_bad_1_5_0", declared)
+        EXPERIMENT(lab)
+        [verdict] = chaos_run.end(lab)
     chaos_run.verdicts[:] = before  # of another version than this run's
     assert verdict.claim == "OP-12"
     assert verdict.verdict is Outcome.BROKEN, verdict.reason

@@ -1,6 +1,7 @@
 """How verdicts become pytest's outcomes and the process's exit code. The run itself is a fake: no cluster, no record."""
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import ClassVar
 import pytest
 
 from chaos import plugin, signals
+from chaos.console import Console
 from chaos.errors import BusyError, EngineError, StackError
 from chaos.verdict import Judgement, Outcome, Verdict
 
@@ -23,6 +25,15 @@ BROKEN = replace(HOLDS, verdict=Outcome.BROKEN, reason="worker w1 was recreated"
 KNOWN = replace(BROKEN, judgement=Judgement.KNOWN_DEFECT)
 UNKNOWN = replace(HOLDS, verdict=Outcome.UNKNOWN, reason="a gap where it mattered")
 NOT_OFFERED = replace(UNKNOWN, judgement=Judgement.NOT_APPLICABLE, reason="not offered by this version")
+
+
+class FakeLab:
+    def __init__(self, run, name):
+        self.run, self.name, self.phases = run, name, []
+
+    def phase(self, phase, **detail):
+        for phases in (self.phases, self.run.phases):
+            phases.append((phase, detail.get("error")))
 
 
 class FakeRun:
@@ -41,6 +52,7 @@ class FakeRun:
         self.cut_short = None
         self.closed = False
         self.lab = types.SimpleNamespace()
+        self.console = Console(io.StringIO())
         FakeRun.opened.append(self)
 
     def __enter__(self):
@@ -55,16 +67,15 @@ class FakeRun:
 
     def begin(self, name, declared):
         self.phases.append(("begin", name))
-
-    def phase(self, phase, **detail):
-        self.phases.append((phase, detail.get("error")))
+        return FakeLab(self, name)
 
     def interrupted(self, by):
         self.cut_short = by
 
-    def end(self, name):
+    def end(self, lab):
+        name = lab.name
         self.phases.append(("end", name))
-        error = next((detail for phase, detail in self.phases if phase == "error"), None)
+        error = next((detail for phase, detail in lab.phases if phase == "error"), None)
         found = self.given.get(name, [HOLDS])
         if error:
             found = [replace(v, verdict=Outcome.UNKNOWN, reason=f"ended in an error: {error}") for v in found]
@@ -89,7 +100,7 @@ def experiments(pytester):
     def write(decorator='@experiment(("FT-2", "gcs-ft"), seconds=1, level=Level.SMOKE)', **bodies):
         lines = [
             "import os, signal", "import pytest", "from chaos.experiment import experiment",
-            "from chaos.settings import Level",
+            "from chaos.settings import Level", "from chaos.signals import pause",
         ]  # fmt: skip
         for name, body in bodies.items():
             lines += [decorator, f"def test_{name}(lab):", f"    {body}"]
@@ -275,10 +286,35 @@ def test_a_wrong_option_ends_the_session_before_anything_is_touched(invoke, expe
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+MEET = "import threading; pytest.barrier = pytest.__dict__.setdefault('barrier', threading.Barrier(2)); pytest.barrier.wait(10)"
+
+
+def test_experiments_run_side_by_side_and_are_told_in_order(invoke, experiments, run):
+    experiments(first=MEET, second=MEET)
+    run.given = {"second": [BROKEN]}
+    result = invoke("--chaos-jobs=2")
+    result.assert_outcomes(passed=1, failed=1)
+    (opened,) = run.opened
+    assert [name for phase, name in opened.phases[:2]] == ["first", "second"]
+    assert opened.closed
+
+
+def test_a_signal_ends_all_that_run_and_begins_no_other(invoke, experiments, run):
+    experiments(
+        first="pause(60)", second=f"pause(0.5); os.kill(os.getpid(), {int(signal.SIGTERM)}); pause(60)", third="pass"
+    )
+    result = invoke("--chaos-jobs=2")
+    assert result.ret == 143
+    (opened,) = run.opened
+    assert sorted(phase for phase, _ in opened.phases) == ["begin", "begin", "end", "end", "error", "error"]
+    assert opened.cut_short == "SIGTERM"
+    assert opened.closed
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_session_in_order(invoke, experiments, run, number, code):
-    experiments(it=f"os.kill(os.getpid(), {int(number)})", never="pass")
-    result = invoke()
+    experiments(it=f"os.kill(os.getpid(), {int(number)}); pause(60)", never="pass")
+    result = invoke("--chaos-jobs=1")
     assert result.ret == code
     (opened,) = run.opened
     assert [phase for phase, _ in opened.phases] == ["begin", "error", "end"]

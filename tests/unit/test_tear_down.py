@@ -97,8 +97,8 @@ def close(cluster, tmp_path):
 
     def call():
         lab = Lab(
-            cluster=cluster, writer=writer, injector=SimpleNamespace(log=log), console=Console(said), images={},
-            ray_version="", ledger=tmp_path,
+            cluster=cluster, writer=writer, injector=SimpleNamespace(log=log, injections=["black-hole-1"]),
+            console=Console(said), images={}, ray_version="", ledger=tmp_path,
         )  # fmt: skip
         lab._namespaces.append("chaos-a")
         lab.close()
@@ -116,6 +116,12 @@ def test_a_fault_that_is_still_in_force_is_undone_before_anything_is_deleted(clu
     assert "healed: black-hole-1: reach undone" in said
     assert "still there" not in said
     assert (cluster.ray, cluster.namespaces, close.log.pending()) == ([], {}, [])
+
+
+def test_what_another_experiment_has_in_force_is_left_to_it(cluster, close):
+    close.log.append("of-another-1", [Undo("reach", {})])
+    assert "healed" not in close()
+    assert len(close.log.pending()) == 1
 
 
 def test_a_clean_up_that_does_not_end_is_named_with_the_command_that_ends_it(cluster, close):

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.errors import NoEffect, StackError
-from chaos.faults import chain, partition
+from chaos.faults import addresses, chain, partition
+from chaos.faults.delay import Delay
 from chaos.faults.loss import Loss
 from chaos.faults.partition import Direction, Mode, Partition
 from chaos.faults.undo import Undo, perform
@@ -72,13 +73,29 @@ def test_what_is_no_ipv4_address_never_becomes_a_rule(pod, address):
         Partition.between(pod(), [pod(ip=address)])
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda pod, other: Partition.between(pod, [other]),
+        lambda pod, other: Loss.of(pod, percent=5),
+        lambda pod, other: Delay.of(pod, milliseconds=50),
+    ],
+    ids=["partition", "loss", "delay"],
+)
+def test_a_pod_in_the_network_of_its_node_is_refused(pod, fault):
+    of_node = pod()
+    of_node["spec"]["hostNetwork"] = True
+    with pytest.raises(StackError, match="no network of its own"):
+        fault(of_node, pod(ip="10.0.0.2"))
+
+
 def test_a_partition_from_nothing_is_refused(pod):
     with pytest.raises(StackError, match="no address"):
         Partition.between(pod(), [])
 
 
 @pytest.mark.parametrize(
-    ("spec", "endpoints", "addresses"),
+    ("spec", "endpoints", "expected"),
     [
         (
             {"clusterIPs": ["10.96.0.1"]},
@@ -90,8 +107,8 @@ def test_a_partition_from_nothing_is_refused(pod):
         ({"clusterIPs": ["10.96.0.1"]}, None, ["10.96.0.1"]),
     ],
 )
-def test_a_service_is_its_cluster_ip_and_what_is_behind_it(spec, endpoints, addresses):
-    assert partition._addresses({"spec": spec}, endpoints) == addresses
+def test_a_service_is_its_cluster_ip_and_what_is_behind_it(spec, endpoints, expected):
+    assert addresses.addresses({"spec": spec}, endpoints) == tuple(expected)
 
 
 def test_two_on_one_pod_do_not_collide_and_each_undo_removes_its_own(pod, packet_filter, reach):

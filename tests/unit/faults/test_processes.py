@@ -8,8 +8,10 @@ import time
 import pytest
 
 from chaos.errors import NoEffect, StackError
-from chaos.faults import pressure
-from chaos.faults.pressure import CpuPressure, MemoryPressure, leaves, marked
+from chaos.faults import load
+from chaos.faults.cpu_pressure import CpuPressure
+from chaos.faults.load import leaves, marked
+from chaos.faults.memory_pressure import MemoryPressure
 from chaos.faults.processes import Process, parse, processes, signal
 from chaos.faults.stop_process import StopProcess
 from chaos.faults.undo import Undo, perform
@@ -166,7 +168,7 @@ def test_memory_pressure_holds_what_it_was_told_and_ends_by_itself(local_node, p
 
 
 def test_a_load_that_does_not_start_is_told(local_node, pod, reach, monkeypatch):
-    monkeypatch.setattr(pressure, "_LOAD", "import sys; sys.exit('no memory here')")
+    monkeypatch.setattr(load, "_LOAD", "import sys; sys.exit('no memory here')")
     with pytest.raises(StackError, match="no memory here"):
         CpuPressure.of(pod(), busy=1, free=1, seconds=5).apply(reach(local_node()))
 

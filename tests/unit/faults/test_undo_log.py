@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -313,3 +315,26 @@ def test_a_process_that_used_no_fault_undoes_every_kind_and_is_content_when_all_
     heals = [sys.executable, "-c", _HEALS.format(undos=undos)]
     ended = subprocess.run(heals, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_only_what_is_asked_for_is_healed(cluster, log):
+    cluster.broken = {"a", "b"}
+    for name in "ab":
+        log.append(name, [Undo("repair", {"name": name})])
+    with log.path.open("a") as file:
+        file.write("edited by hand\n")
+    assert heal(cluster, log, only=["a"]) == (["a: repair undone"], [])
+    assert cluster.broken == {"b"}
+
+
+def test_experiments_side_by_side_write_whole_lines(log, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: (write(fd, data[:5]), time.sleep(0.0005))[0])
+    threads = [
+        threading.Thread(target=log.append, args=[f"t{n}", [Undo("repair", {"name": str(n)})]]) for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(log.pending()), log.unreadable()) == (8, [])

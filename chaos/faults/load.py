@@ -1,4 +1,4 @@
-"""Take processor time or memory away from those who share a container's limits, by a load that runs in it.
+"""A load that runs in a container and takes processor time or memory away from those who share its limits.
 
 The load is bounded three ways: it is never larger than what the caller says is free, its memory is limited by the kernel,
 and an alarm ends every one of its processes after ``seconds``, whoever else has died by then. Its first process waits for
@@ -14,7 +14,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from chaos.errors import NoEffect, NotReached, StackError
+from chaos.errors import StackError
 from chaos.faults.base import Fault, Reach, Scope
 from chaos.faults.processes import Process, processes, signal
 from chaos.faults.undo import Undo, undoer
@@ -43,13 +43,11 @@ while True:
         break
 """
 _START_SECONDS = 20  # an interpreter's start in a pod on a busy machine, and the call through API server and kubelet
-_BITE_SECONDS = 20
-_LEAST_CPU_SECONDS = 0.2  # more than it takes to start and to wait
 _END_SECONDS = 10
 
 
 @dataclass(frozen=True)
-class _Pressure(Fault):
+class Load(Fault):
     """A load in one container, told from everything else by a marker among its arguments."""
 
     namespace: str
@@ -97,7 +95,7 @@ class _Pressure(Fault):
             container=self.container, timeout=self.seconds + _START_SECONDS,
         )  # fmt: skip
 
-    def _load(self, cluster: Cluster) -> list[Process]:
+    def working(self, cluster: Cluster) -> list[Process]:
         return leaves(processes(cluster, self.node, self.uid), self.marker)
 
     def relieved(self, reach: Reach) -> dict[str, Any]:
@@ -105,85 +103,6 @@ class _Pressure(Fault):
         if left := marked(processes(reach.cluster, self.node, self.uid), self.marker):
             raise StackError(f"{len(left)} processes of the load in {self.pod} are still there")
         return {"processes": 0}
-
-
-@dataclass(frozen=True)
-class CpuPressure(_Pressure):
-    """``busy`` processes that compute; no more than the ``free`` processors that the caller knows of."""
-
-    busy: int
-    free: int
-
-    name: ClassVar[str] = "cpu-pressure"
-
-    def __post_init__(self) -> None:
-        _require_within(self.busy, self.free, "processors", self.seconds)
-
-    @classmethod
-    def of(
-        cls, pod: dict[str, Any], container: str | None = None, *, busy: int, free: int, seconds: int
-    ) -> CpuPressure:
-        """On a pod as the API server describes it; in the first container when none is named."""
-        return cls(*_place(pod, container), seconds, busy, free)
-
-    @property
-    def workers(self) -> int:
-        return self.busy
-
-    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The processor time of the marked processes must rise, by the node's account."""
-        before = _cpu_seconds(self._load(reach.cluster))
-
-        def used() -> float:
-            rise = _cpu_seconds(self._load(reach.cluster)) - before
-            return rise if rise >= _LEAST_CPU_SECONDS * self.busy else 0.0
-
-        try:
-            seen = until(used, what=f"processor time of the load in {self.pod}", deadline=_BITE_SECONDS)
-        except NotReached as late:
-            raise NoEffect(str(late)) from late
-        return {"processes": self.busy, "cpu_seconds": round(seen, 2)}
-
-
-@dataclass(frozen=True)
-class MemoryPressure(_Pressure):
-    """``mebibytes`` that are written to and held; no more than the ``free`` ones that the caller knows of."""
-
-    mebibytes: int
-    free: int
-
-    name: ClassVar[str] = "memory-pressure"
-
-    def __post_init__(self) -> None:
-        _require_within(self.mebibytes, self.free, "MiB", self.seconds)
-
-    @classmethod
-    def of(
-        cls, pod: dict[str, Any], container: str | None = None, *, mebibytes: int, free: int, seconds: int
-    ) -> MemoryPressure:
-        """On a pod as the API server describes it; in the first container when none is named."""
-        return cls(*_place(pod, container), seconds, mebibytes, free)
-
-    @property
-    def workers(self) -> int:
-        return 1
-
-    @property
-    def mebibytes_each(self) -> int:
-        return self.mebibytes
-
-    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """What the marked process holds in memory must reach the size, by the node's account."""
-
-        def held() -> int:
-            resident = sum(process.resident_kib for process in self._load(reach.cluster)) // 1024
-            return resident if resident >= self.mebibytes else 0
-
-        try:
-            seen = until(held, what=f"{self.mebibytes} MiB held in {self.pod}", deadline=_BITE_SECONDS)
-        except NotReached as late:
-            raise NoEffect(str(late)) from late
-        return {"resident_mebibytes": seen}
 
 
 def marked(table: list[Process], marker: str) -> list[Process]:
@@ -198,21 +117,17 @@ def leaves(table: list[Process], marker: str) -> list[Process]:
     return [process for process in load if process.pid not in parents]
 
 
-def _place(pod: dict[str, Any], container: str | None) -> tuple[str, str, str, str, str]:
+def place(pod: dict[str, Any], container: str | None) -> tuple[str, str, str, str, str]:
     metadata, spec = pod["metadata"], pod["spec"]
     named = container or spec["containers"][0]["name"]
     return metadata["namespace"], metadata["name"], metadata["uid"], spec["nodeName"], named
 
 
-def _require_within(size: int, free: int, unit: str, seconds: int) -> None:
+def require_within(size: int, free: int, unit: str, seconds: int) -> None:
     if not 0 < size <= free:
         raise StackError(f"a load of {size} {unit} where {free} are free")
     if seconds <= 0:
         raise StackError(f"a load can't last {seconds} s")
-
-
-def _cpu_seconds(load: list[Process]) -> float:
-    return sum(process.cpu_seconds for process in load)
 
 
 @undoer("load", node=str, uid=str, marker=str)

@@ -1,0 +1,64 @@
+"""Experiments side by side: each in a thread of its own, as many at once as the machine carries.
+
+pytest asks for one test after the other. The first experiment it asks for starts those that follow as well; what each came
+to is kept until pytest asks for it. Who may disturb what at which time is not settled here, but in `chaos.turns`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from chaos.machine import Machine
+from chaos.signals import shielded, stop, stoppable
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+
+# An experiment has at most six Ray pods at a time.
+_MIB_EACH = 3072
+
+
+def carried(machine: Machine) -> int:
+    """How many experiments a machine carries at once, beside the stack that is up.
+
+    One more than it has processors, since each of them mostly waits: for grace periods, leases and windows.
+    """
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
+    by_memory = int(available[1]) // 1024 // _MIB_EACH if available else 1
+    return max(1, min(machine.cpus + 1, by_memory))
+
+
+class Lanes(Generic[K, R]):
+    """Does what was started, ``count`` at a time, and hands out what each came to."""
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="experiment")
+        self._futures: dict[K, Future[R]] = {}
+
+    def start(self, keys: Sequence[K], do: Callable[[K], R]) -> None:
+        """Begin with the first ones; those that were started already go on as they are."""
+        with shielded():  # or a signal could leave a thread behind that nobody knows of
+            for key in keys:
+                if key not in self._futures:
+                    self._futures[key] = self._pool.submit(_stoppable, do, key)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._futures
+
+    def result(self, key: K) -> R:
+        """What it came to; waits for it. Raises what it raised."""
+        return self._futures[key].result()
+
+    def close(self, why: str) -> None:
+        """End those that run, at their next wait, and begin no other; returns when all have ended."""
+        if any(not future.done() for future in self._futures.values()):
+            stop(why)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _stoppable(do: Callable[[K], R], key: K) -> R:
+    with stoppable():
+        return do(key)
