@@ -396,26 +396,30 @@ class Lab:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def end_experiment(self) -> None:
-        """End what the experiment left running; its turn is over."""
+        """End what the experiment left running and undo what it left in force; its turn is over.
+
+        Other experiments' faults are theirs to undo.
+        """
         for connection in self._connections:
             connection.stop()
         self._connections.clear()
+        healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
+        for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
+            self._console.info(sentence)
         self._turn_taken.close()
         self._has_turn = False
 
     def close(self) -> None:
-        """Undo what is still in force, then remove the namespaces, bounded; what stays is named with what removes it.
+        """Remove the namespaces, bounded; what stays is named with the command that removes it.
 
-        In this order: a Ray cluster's clean-up waits for the Redis that a fault keeps from it. Other experiments' faults
-        are theirs to undo.
+        Not before all is undone: a Ray cluster's clean-up waits for the Redis that a fault keeps from it.
         """
-        healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         self.end_experiment()
         stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
         if self._namespaces:
             stays += self._keys()
-        for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed), *map(str, stays)]:
-            self._console.info(sentence)
+        for thing in stays:
+            self._console.info(str(thing))
         self._namespaces.clear()
 
     def _remove(self, namespace: str) -> list[Leftover]:
