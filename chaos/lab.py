@@ -21,7 +21,7 @@ from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import is_stoppable, pause, stoppable
+from chaos.signals import Stopped, is_stoppable, pause, stoppable
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
@@ -39,6 +39,8 @@ APART_SECONDS = 20.0
 SETTLE_SECONDS = 75.0
 # A killed operator's lease runs out after 15 s and is retried every 2 s; pod start and cache sync come on top.
 LEASE_SECONDS = 60.0
+# Ray's clean-up of a namespace's objects (a Job in Redis, 30 s at most) and the namespace controller, each doubled.
+REMOVAL_SECONDS = 120.0
 # Between two looks at what no watch tells of.
 _LOOK_EVERY = 0.5
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
@@ -124,9 +126,11 @@ class Lab:
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
 
     def namespace(self, arm: str) -> str:
-        """The namespace of one arm of the current experiment, made when missing."""
+        """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
         name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
         if name not in self._namespaces:
+            if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
+                raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(stays)}")
             ray.ensure_namespace(self.cluster, name)
             self._namespaces.append(name)
         return name
@@ -408,7 +412,10 @@ class Lab:
     def close(self) -> None:
         """Remove the namespaces, bounded; what stays is named."""
         self.end_experiment()
-        rests = self._each(self._namespaces, lambda name: ray.delete_namespace(self.cluster, name, 120))
+        try:
+            rests = self._each(self._namespaces, lambda name: ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS))
+        except Stopped:  # who interrupts does not wait; what stays is removed before its name is used again
+            rests = [[f"namespaces/{name}"] for name in self._namespaces]
         for thing in (thing for rest in rests for thing in rest):
             self._console.info(f"still there: {thing}")
         self._namespaces.clear()

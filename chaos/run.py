@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -34,13 +34,16 @@ from chaos.judge import judge
 from chaos.lab import Lab
 from chaos.locks import atomic_write, hold
 from chaos.settings import Settings
-from chaos.signals import shielded
+from chaos.signals import ending, shielded, stop, stoppable
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.images import catalogue
 from chaos.turns import turn
 from chaos.verdict import Verdict
 from chaos.versions.table import Table
+
+# How soon a signal is noticed while namespaces go.
+_LOOK_EVERY = 0.2
 
 
 class Run:
@@ -104,15 +107,14 @@ class Run:
         self._injector = Injector(cluster, self.writer, self.stack.undo_log)
         self.lab = self._lab(self.writer)
         self._closing.callback(self._await_leaving)
-        self._closing.callback(self.lab.close)
 
     def __exit__(self, *error: object) -> None:
-        with shielded(), self._locked, ExitStack() as leaving:
+        with shielded(), self._locked, ExitStack() as leaving:  # each of these whatever became of the one before
             leaving.callback(self._leave)
+            leaving.callback(self.console.info, f"results: {self.folder} (report.html is the one to pass on)")
+            leaving.callback(self.console.table, self.verdicts)
+            leaving.callback(self._write_results)
             self._closing.close()
-            self._write_results()
-            self.console.table(self.verdicts)
-            self.console.info(f"results: {self.folder} (report.html is the one to pass on)")
 
     def _leave(self) -> None:
         """Leave the stack up, saying so, or remove it, as was asked."""
@@ -137,7 +139,7 @@ class Run:
         lab.phase("end")
         lab.end_experiment()
         # What is removed must not be part of what is judged, but need not be waited for.
-        self._leaving.append(self._leavers.submit(lab.close))
+        self._remove(lab)
         name = lab.writer.experiment
         assert name is not None
         found = self._judge(History(self.writer.entries()).experiment(name))
@@ -157,9 +159,22 @@ class Run:
             turn=turns,
         )
 
+    def _remove(self, lab: Lab) -> None:
+        """Remove the lab's namespaces in the background."""
+
+        def close() -> None:
+            with stoppable():
+                lab.close()
+
+        self._leaving.append(self._leavers.submit(close))
+
     def _await_leaving(self) -> None:
-        """Until all experiments' namespaces are gone, or their time is up."""
+        """Until all namespaces are gone, or their time is up, or a signal asks for the end."""
+        self._remove(self.lab)
         with self.console.step("Removing the experiments' namespaces", expect=30):
+            while wait(self._leaving, timeout=_LOOK_EVERY).not_done:
+                if ending():
+                    stop("interrupted")
             for left in self._leaving:
                 left.result()
             self._leavers.shutdown()
@@ -187,9 +202,9 @@ class Run:
             shutil.rmtree(self.ledger, ignore_errors=True)
         run = self.describe()
         atomic_write(self.folder / "run.json", json.dumps(run, indent=2) + "\n", mode=0o644)
+        _point(self.settings.results / "latest", self.folder)
         history = History.load(self.folder / "history.jsonl")
         reports.write_all(self.folder, history, self.verdicts, run)
-        _point(self.settings.results / "latest", self.folder)
 
     def interrupted(self, by: str) -> None:
         """Mark the run as cut short."""
