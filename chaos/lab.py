@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
-from chaos.errors import ChaosError, NoSteadyState, NotReached
+from chaos.errors import ChaosError, FeatureMissing, NoSteadyState, NotReached
 from chaos.experiment import Expect
 from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
@@ -62,7 +62,7 @@ class Lab:
         console: Console,
         images: Mapping[str, str],
         ray_version: str,
-        ledger: Path,
+        ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.cluster = cluster
@@ -75,6 +75,7 @@ class Lab:
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
+        # The run's folder that all nodes share; None on a cluster that isn't ours, which also hasn't got our Redis.
         self._ledger = ledger
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
@@ -98,10 +99,14 @@ class Lab:
 
     def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
         """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+        if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
+            raise FeatureMissing(
+                f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
+            )
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, arm=arm,
+            redis_address=redis_address, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -110,8 +115,9 @@ class Lab:
 
     def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
         """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
+        folder = self._ledger_folder()
         namespace = self.namespace(arm)
-        path = self._ledger / f"{namespace}.jsonl"
+        path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
         entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         return ray.create_rayjob(
@@ -122,8 +128,13 @@ class Lab:
 
     def release(self, job: RayJobHandle) -> None:
         """Let the job's entrypoint end, now and in every later execution."""
-        (self._ledger / f"{job.namespace}.release").touch()
+        (self._ledger_folder() / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
+
+    def _ledger_folder(self) -> Path:
+        if self._ledger is None:
+            raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
+        return self._ledger
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
@@ -131,7 +142,10 @@ class Lab:
         if name not in self._namespaces:
             if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
                 raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(stays)}")
-            ray.ensure_namespace(self.cluster, name)
+            password = redis.new_password() if self._ledger is None else ""
+            for spelling in redis.spellings(password) if password else ():
+                self.writer.redact.add(spelling)
+            ray.ensure_namespace(self.cluster, name, password=password)
             self._namespaces.append(name)
         return name
 
@@ -218,8 +232,9 @@ class Lab:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
         self.take_turn()
         with self.step("steady state"):
-            self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
-            redis.wait_agreed(self.cluster)
+            if self._ledger is not None:
+                self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
+                redis.wait_agreed(self.cluster)
             for each in actors:
                 head = each.head_pod(self.cluster)
                 if head is None or restarts(head):
@@ -253,7 +268,7 @@ class Lab:
 
     def record_ledger(self, job: RayJobHandle) -> None:
         """The executions by the ledger: its ``start`` lines."""
-        path = self._ledger / Path(job.ledger).name
+        path = self._ledger_folder() / Path(job.ledger).name
         self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:

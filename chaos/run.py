@@ -25,6 +25,7 @@ from chaos import __version__, reports
 from chaos.console import Console
 from chaos.experiment import Declaration
 from chaos.faults.inject import Injector
+from chaos.faults.known import require_known
 from chaos.history.audit import AuditTail
 from chaos.history.logs import LogStreamer
 from chaos.history.reader import History
@@ -37,6 +38,7 @@ from chaos.settings import Settings
 from chaos.signals import ending, shielded, stop, stoppable
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
+from chaos.stack.given import Given, attach
 from chaos.stack.images import catalogue
 from chaos.turns import turn
 from chaos.verdict import Verdict
@@ -56,7 +58,7 @@ class Run:
         self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
         self.folder = settings.results / self.id
         self.verdicts: list[Verdict] = []
-        self.stack: stacks.Stack
+        self.stack: stacks.Stack | Given
         self._is_up = False
         self._closing = ExitStack()
         self._locked = ExitStack()
@@ -84,7 +86,10 @@ class Run:
         return self
 
     def _open(self) -> None:
-        self.stack = stacks.up(self.settings, self.console)
+        for name in self.settings.allow_faults:
+            require_known(name)
+        given = self.settings.given
+        self.stack = attach(self.settings, given, self.console) if given else stacks.up(self.settings, self.console)
         self._is_up = True
         self.versions = self.stack.record.versions
         self.folder.mkdir(parents=True)
@@ -94,19 +99,25 @@ class Run:
         recorder = Recorder(cluster.api, self.writer)
         self._closing.callback(recorder.stop)
         recorder.start()
-        audit = AuditTail(self.stack.folder.audit_log, self.writer)
-        self._closing.callback(audit.stop)
-        audit.start()
+        if not given:
+            audit = AuditTail(self.stack.folder.audit_log, self.writer)
+            self._closing.callback(audit.stop)
+            audit.start()
         logs = LogStreamer(cluster.api, self.writer, self.folder / "logs", selects=_is_logged)
         self._closing.callback(logs.stop)
         logs.start()
-        self.ledger = self.stack.folder.ledger / self.id
-        self.ledger.mkdir()
-        # Pods append as users of their own.
-        self.ledger.chmod(0o777)
-        self._injector = Injector(cluster, self.writer, self.stack.undo_log)
+        self.ledger = None if given else self._make_ledger()
+        allowed = frozenset(self.settings.allow_faults) if given else None
+        self._injector = Injector(cluster, self.writer, self.stack.undo_log, allowed=allowed)
         self.lab = self._lab(self.writer)
         self._closing.callback(self._await_leaving)
+
+    def _make_ledger(self) -> Path:
+        ledger = self.stack.folder.ledger / self.id
+        ledger.mkdir()
+        # Pods append as users of their own.
+        ledger.chmod(0o777)
+        return ledger
 
     def __exit__(self, *error: object) -> None:
         with shielded(), self._locked, ExitStack() as leaving:  # each of these whatever became of the one before
@@ -117,10 +128,12 @@ class Run:
             self._closing.close()
 
     def _leave(self) -> None:
-        """Leave the stack up, saying so, or remove it, as was asked."""
+        """Leave the stack up, saying so, or remove it, as was asked. A cluster that isn't ours stays as it is."""
+        if self.settings.given:
+            return
         if not self.settings.keep:
             stacks.down(self.settings, self.console)
-        elif self._is_up:
+        elif self._is_up and not isinstance(self.stack, Given):
             self.console.info(stacks.farewell(self.stack))
 
     # --- experiments ------------------------------------------------------------------------------------------------
@@ -197,7 +210,7 @@ class Run:
     # --- results ----------------------------------------------------------------------------------------------------
 
     def _write_results(self) -> None:
-        if self.ledger.exists():
+        if self.ledger and self.ledger.exists():
             shutil.copytree(self.ledger, self.folder / "ledger", dirs_exist_ok=True)
             shutil.rmtree(self.ledger, ignore_errors=True)
         run = self.describe()
@@ -223,6 +236,7 @@ class Run:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "interrupted": self._failure,
             "stack": self.settings.name,
+            "given": self.settings.given.server if self.settings.given else "",
             "versions": record.versions,
             "image_source": record.source,
             "images": record.images,

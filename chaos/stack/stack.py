@@ -86,7 +86,7 @@ def up(settings: Settings, console: Console) -> Stack:
     record = _record(settings, engine, source, provided, node_image)
     running = _find_running(kind, record, settings, console)
     if running is not None:
-        _heal(running, UndoLog(kind.folder.root / "undo.jsonl"), console)
+        heal_leftovers(running, UndoLog(kind.folder.root / "undo.jsonl"), console)
         if record.sealed:
             _require_sealed(kind, running, node_image, console)
         return Stack(settings, engine, kind, running, source, provided, record)
@@ -222,7 +222,8 @@ def _unusable(kind: Kind, wanted: StackRecord) -> str | None:
     return None
 
 
-def _heal(cluster: Cluster, log: UndoLog, console: Console) -> None:
+def heal_leftovers(cluster: Cluster, log: UndoLog, console: Console) -> None:
+    """Undo what dead runs left in this cluster, saying so. Raises StackError when something can't be undone."""
     if unreadable := log.unreadable():
         console.info(f"{unreadable} lines of {log.path} can't be read and are passed over")
     healed, failed = heal(cluster, log)
