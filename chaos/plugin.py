@@ -316,9 +316,9 @@ def _closed(ours: _Session, exitstatus: int) -> int:
         ours.console().fail(problem)
         return problem.exit_code
     except Exception as fault:  # ours; the session has a summary to print all the same
-        problem = _own_fault("the run could not be closed", fault)
-        ours.console().fail(problem)
-        return problem.exit_code
+        told = _own_fault("the run could not be closed", fault)
+        ours.console().fail(told)
+        return told.exit_code
     return _exit_status(ours, exitstatus)
 
 
