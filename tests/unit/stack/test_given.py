@@ -208,7 +208,6 @@ def console(tmp_path):
 def run(file, console, kubectl, monkeypatch):
     monkeypatch.setattr(signals, "_state", signals._State())
     with Run(settings(file), console) as opened:
-        opened.begin("it", Declaration((("FT-2", "gcs-ft"),), Level.SMOKE, 1))
         yield opened
 
 
@@ -217,10 +216,10 @@ def test_neither_the_file_nor_any_other_cluster_is_touched(file, servers, consol
     mine, other = servers
     before, at = file.read_bytes(), file.stat().st_mtime_ns
     with Run(settings(file), console) as run:
-        run.begin("it", Declaration((("FT-2", "gcs-ft"),), Level.SMOKE, 1))
-        namespace = run.lab.namespace("arm")
+        lab = run.begin("it", Declaration((("FT-2", "gcs-ft"),), Level.SMOKE, 1))
+        namespace = lab.namespace("arm")
         mine.namespace(namespace, **{"kuberay-chaos/owned": "true"})
-        run.end("it")
+        run.end(lab)
     assert mine.connections > 0
     assert other.connections == 0
     assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, at)
@@ -264,16 +263,14 @@ def test_a_cluster_without_kuberay_is_no_stack(file, console, servers):
 
 
 def test_what_such_a_cluster_has_not_got_is_unknown_with_the_reason(run, servers):
-    for ask in (
-        lambda: run.lab.ray_cluster("gcs-ft", ft=True),
-        lambda: run.lab.rayjob("arm"),
-    ):
+    lab = run.begin("it", Declaration((("FT-2", "gcs-ft"),), Level.SMOKE, 1))
+    for ask in (lambda: lab.ray_cluster("gcs-ft", ft=True), lambda: lab.rayjob("arm")):
         with pytest.raises(FeatureMissing, match="of ours"):
             ask()
     with pytest.raises(StackError, match="not a cluster of ours"):
         run.stack.cluster.node_exec("node", ["true"])
-    run.phase("error", error="FeatureMissing: it needs what only a stack of ours has")
-    (verdict,) = run.end("it")
+    lab.phase("error", error="FeatureMissing: it needs what only a stack of ours has")
+    (verdict,) = run.end(lab)
     assert verdict.verdict is Outcome.UNKNOWN
     assert "only a stack of ours has" in verdict.reason
     assert not any(method != "GET" for method, _ in servers[0].requests)
