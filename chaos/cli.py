@@ -154,7 +154,8 @@ def _forwarded(arguments: argparse.Namespace, options: Sequence[Option]) -> list
         value = getattr(arguments, option.name.replace("-", "_"), None)
         if option.name == "select" or not value:
             continue
-        words.append(f"--chaos-{option.name}" if value is True else f"--chaos-{option.name}={value}")
+        for each in value if isinstance(value, list) else [value]:
+            words.append(f"--chaos-{option.name}" if each is True else f"--chaos-{option.name}={each}")
     return words
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
-from chaos.errors import ChaosError, NoSteadyState, NotReached, StackError
+from chaos.errors import ChaosError, FeatureMissing, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
 from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
@@ -22,7 +22,7 @@ from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import is_stoppable, pause, stoppable
+from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
@@ -44,7 +44,7 @@ LEASE_SECONDS = 60.0
 # Between two looks at what no watch tells of.
 _LOOK_EVERY = 0.5
 # For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
-_TEAR_DOWN_SECONDS = 120.0
+REMOVAL_SECONDS = 120.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -64,7 +64,7 @@ class Lab:
         console: Console,
         images: Mapping[str, str],
         ray_version: str,
-        ledger: Path,
+        ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.cluster = cluster
@@ -77,6 +77,7 @@ class Lab:
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
+        # The run's folder that all nodes share; None on a cluster that isn't ours, which also hasn't got our Redis.
         self._ledger = ledger
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
@@ -100,10 +101,14 @@ class Lab:
 
     def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
         """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+        if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
+            raise FeatureMissing(
+                f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
+            )
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, arm=arm,
+            redis_address=redis_address, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -112,8 +117,9 @@ class Lab:
 
     def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
         """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
+        folder = self._ledger_folder()
         namespace = self.namespace(arm)
-        path = self._ledger / f"{namespace}.jsonl"
+        path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
         entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         return ray.create_rayjob(
@@ -124,14 +130,24 @@ class Lab:
 
     def release(self, job: RayJobHandle) -> None:
         """Let the job's entrypoint end, now and in every later execution."""
-        (self._ledger / f"{job.namespace}.release").touch()
+        (self._ledger_folder() / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
 
+    def _ledger_folder(self) -> Path:
+        if self._ledger is None:
+            raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
+        return self._ledger
+
     def namespace(self, arm: str) -> str:
-        """The namespace of one arm of the current experiment, made when missing."""
+        """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
         name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
         if name not in self._namespaces:
-            ray.ensure_namespace(self.cluster, name)
+            if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
+                raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(map(str, stays))}")
+            password = redis.new_password() if self._ledger is None else ""
+            for spelling in redis.spellings(password) if password else ():
+                self.writer.redact.add(spelling)
+            ray.ensure_namespace(self.cluster, name, password=password)
             self._namespaces.append(name)
         return name
 
@@ -218,8 +234,9 @@ class Lab:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
         self.take_turn()
         with self.step("steady state"):
-            self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
-            redis.wait_agreed(self.cluster)
+            if self._ledger is not None:
+                self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
+                redis.wait_agreed(self.cluster)
             for each in actors:
                 head = each.head_pod(self.cluster)
                 if head is None or restarts(head):
@@ -253,7 +270,7 @@ class Lab:
 
     def record_ledger(self, job: RayJobHandle) -> None:
         """The executions by the ledger: its ``start`` lines."""
-        path = self._ledger / Path(job.ledger).name
+        path = self._ledger_folder() / Path(job.ledger).name
         self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
@@ -403,7 +420,8 @@ class Lab:
         for connection in self._connections:
             connection.stop()
         self._connections.clear()
-        healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
+        with shielded():
+            healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
             self._console.info(sentence)
         self._turn_taken.close()
@@ -415,16 +433,19 @@ class Lab:
         Not before all is undone: a Ray cluster's clean-up waits for the Redis that a fault keeps from it.
         """
         self.end_experiment()
-        stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
-        if self._namespaces:
-            stays += self._keys()
+        try:
+            stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
+            if self._namespaces:
+                stays += self._keys()
+        except Stopped:  # who interrupts does not wait; what stays is removed before its name is used again
+            stays = [leftovers.namespace(self.cluster, name, "not waited for") for name in self._namespaces]
         for thing in stays:
             self._console.info(str(thing))
         self._namespaces.clear()
 
     def _remove(self, namespace: str) -> list[Leftover]:
         try:
-            return ray.delete_namespace(self.cluster, namespace, _TEAR_DOWN_SECONDS)
+            return ray.delete_namespace(self.cluster, namespace, REMOVAL_SECONDS)
         except StackError as problem:  # the others must still be removed
             return [leftovers.namespace(self.cluster, namespace, str(problem.args[0]))]
 

@@ -15,9 +15,9 @@ from chaos.stack import leftovers, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.manifest import render
+from chaos.stack.ours import OWNED
 from chaos.waiting import until
 
-OWNED = {"kuberay-chaos/owned": "true"}
 HEAD, WORKER = "head", "worker"
 
 # Measured 25 s with the image on the node; a head that pulls up slowly on a busy machine restarts its 10 s readiness delay.
@@ -92,11 +92,16 @@ def is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
 
 
-def ensure_namespace(cluster: Cluster, name: str, labels: Mapping[str, str] | None = None) -> None:
-    """Creates a namespace of ours with what the manifests refer to."""
+def ensure_namespace(
+    cluster: Cluster, name: str, labels: Mapping[str, str] | None = None, *, password: str = ""
+) -> None:
+    """Creates a namespace of ours with what the manifests refer to; ``password`` in the place of the stack's, if given."""
     metadata = {"name": name, "labels": {**OWNED, **(labels or {})}}
     cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, workloads.configmap(name)])
-    redis.copy_secret(cluster, name)
+    if password:
+        redis.put_secret(cluster, name, password)
+    else:
+        redis.copy_secret(cluster, name)
 
 
 def create_ray_cluster(
@@ -112,8 +117,12 @@ def create_ray_cluster(
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
     arm: str = "",
+    ledger: bool = True,
 ) -> RayClusterHandle:
-    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it."""
+    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
+
+    ``ledger`` tells whether the nodes have the run's folder.
+    """
     document = _document(
         "raycluster.yaml",
         {
@@ -126,6 +135,8 @@ def create_ray_cluster(
         },
     )
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    if not ledger:
+        _drop_ledger(document["spec"])
     cluster.create("rayclusters", namespace, document)
     return RayClusterHandle(namespace, name, ft, workers, arm)
 
@@ -205,6 +216,14 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     _add_env(spec["headGroupSpec"], head_env)
     for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
+
+
+def _drop_ledger(spec: Object) -> None:
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "ledger"]
+        for container in pod["containers"]:
+            container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "ledger"]
 
 
 def _add_env(group: Object, env: Mapping[str, str]) -> None:

@@ -212,9 +212,7 @@ def _unusable(kind: Kind, wanted: StackRecord, console: Console) -> str | None:
     if replace(found, provenance={}) != replace(wanted, provenance={}):
         return "it was made from other inputs"
     cluster = _cluster(kind, kind.engine)
-    healed, failed = heal(cluster, UndoLog(kind.folder.undo_log))
-    for sentence in healed:
-        console.info(f"healed what a run left behind: {sentence}")
+    healed, failed = heal_leftovers(cluster, UndoLog(kind.folder.undo_log), console)
     if failed:
         return "; ".join(failed)
     if set(kind.running_nodes()) != set(kind.nodes()):
@@ -228,6 +226,14 @@ def _unusable(kind: Kind, wanted: StackRecord, console: Console) -> str | None:
     except Exception as unhealthy:  # whatever it is, the stack isn't one to trust
         return f"it is not healthy: {unhealthy.args[0] if unhealthy.args else unhealthy}"
     return None
+
+
+def heal_leftovers(cluster: Cluster, log: UndoLog, console: Console) -> tuple[list[str], list[str]]:
+    """Undo what dead runs left in this cluster, saying so; what was healed and what could not be."""
+    healed, failed = heal(cluster, log)
+    for sentence in healed:
+        console.info(f"healed what a run left behind: {sentence}")
+    return healed, failed
 
 
 def _require_sealed(kind: Kind, cluster: Cluster, node_image: str, console: Console) -> None:
