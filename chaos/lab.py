@@ -45,6 +45,8 @@ LEASE_SECONDS = 60.0
 _LOOK_EVERY = 0.5
 # For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
 _TEAR_DOWN_SECONDS = 120.0
+# A cluster gets Ready, its submitter submits, and the operator asks for the job's status every 3 s.
+RUNNING_SECONDS = ray.READY_SECONDS + 60.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -110,16 +112,22 @@ class Lab:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
-    def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
-        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
+    def rayjob(
+        self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0, ft: bool = False,
+        spec: Mapping[str, object] | None = None,
+    ) -> RayJobHandle:  # fmt: skip
+        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
+
+        ``spec`` replaces further fields of its spec.
+        """
         namespace = self.namespace(arm)
         path = self._ledger / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
         entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         return ray.create_rayjob(
-            self.cluster, namespace, "job", ft=False, image=self._images["ray"], ray_version=self._ray_version,
+            self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
-            spec={"backoffLimit": backoff_limit},
+            spec={"backoffLimit": backoff_limit, **(spec or {})},
         )  # fmt: skip
 
     def release(self, job: RayJobHandle) -> None:
@@ -267,16 +275,24 @@ class Lab:
 
     def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
         """Wait until the RayJob's jobDeploymentStatus is one of ``states``."""
+        return self._rayjob_says(job, "jobDeploymentStatus", states, deadline, since)
 
-        def reached(entry: Entry) -> bool:
+    def ray_job_runs(self, *jobs: RayJobHandle, deadline: float = RUNNING_SECONDS) -> None:
+        """Wait until each RayJob's jobStatus says RUNNING: the entrypoint was started and the operator has seen it."""
+        for job in jobs:
+            self._rayjob_says(job, "jobStatus", ("RUNNING",), deadline, 0)
+
+    def _rayjob_says(self, job: RayJobHandle, key: str, values: Sequence[str], deadline: float, since: int) -> Entry:
+        def says(entry: Entry) -> bool:
             return (
                 entry["what"] == What.OBJECT
                 and entry["resource"] == "rayjobs"
                 and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
-                and str(entry["object"].get("status", {}).get("jobDeploymentStatus")) in states
+                and str(entry["object"].get("status", {}).get(key)) in values
             )
 
-        return self.seen(reached, what=f"RayJob {job.namespace} {' or '.join(states)}", deadline=deadline, since=since)
+        what = f"{key} of RayJob {job.namespace} {' or '.join(values)}"
+        return self.seen(says, what=what, deadline=deadline, since=since)
 
     def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
         """The RayJob's submitter Job, once it exists; it has the RayJob's name."""

@@ -5,6 +5,7 @@ Importing this package registers every check, so that an expectation stored in a
 
 from chaos.checks.actors import actor_process_kept, actor_started_anew
 from chaos.checks.attempt_unchanged import attempt_unchanged
+from chaos.checks.attempts import attempts_cleared, attempts_opened
 from chaos.checks.base import Check, check
 from chaos.checks.connection import connection_kept, connection_stalled
 from chaos.checks.driver import driver_gone, job_failed
@@ -24,6 +25,8 @@ __all__ = [
     "actor_process_kept",
     "actor_started_anew",
     "attempt_unchanged",
+    "attempts_cleared",
+    "attempts_opened",
     "check",
     "connection_kept",
     "connection_stalled",
