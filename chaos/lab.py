@@ -311,6 +311,14 @@ class Lab:
         found: Object = entry["object"]
         return found
 
+    def submitter_pod(self, job: RayJobHandle) -> Object:
+        """The one pod that submits for the RayJob now and follows its log. Raises NoSteadyState."""
+        pods = self.cluster.list("pods", job.namespace, f"job-name={job.name}")
+        running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and runs(pod)]
+        if len(running) != 1:
+            raise NoSteadyState(f"{len(running)} submitter pods of {job.namespace} are running, one expected")
+        return running[0]
+
     def status_write_refused(self, job: RayJobHandle, *, since: int) -> Entry:
         """The audit log's word that a write of this RayJob's status was refused."""
 
@@ -522,6 +530,12 @@ def job_target(job: RayJobHandle) -> JobTarget:
 def restarts(pod: Object) -> int:
     """Restarts of all containers of a pod."""
     return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
+
+
+def runs(pod: Object) -> bool:
+    """Whether every container of the pod runs."""
+    statuses = pod["status"].get("containerStatuses") or []
+    return bool(statuses) and all("running" in status.get("state", {}) for status in statuses)
 
 
 def _starts(path: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.submitter import one_submitter_job, same_job_reused
+from chaos.checks.submitter_retried import submitter_retried
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
 
@@ -42,6 +43,7 @@ __all__ = [
     "redis_failed_over",
     "same_job_reused",
     "status_moved_on",
+    "submitter_retried",
     "workers_lost",
     "workers_survived",
 ]

@@ -100,9 +100,7 @@ def attempts_cleared(history: History, *, namespace: str, rayjob: str) -> Findin
     for old_attempt, new_attempt in pairwise(opened):
         between = [s for s in job.states if old_attempt.seen.n < s.n < new_attempt.seen.n]
         if not any(_nameless(state) for state in between):
-            reason = (
-                f"the status went from {old_attempt.cluster} to {new_attempt.cluster} and was never empty between"
-            )
+            reason = f"the status went from {old_attempt.cluster} to {new_attempt.cluster} and was never empty between"
             return Finding(Outcome.BROKEN, reason, tuple(seen))
     for resource in ("rayjobs", "rayclusters", "jobs"):
         facts.no_gap(history, resource, job.born, history.until)
