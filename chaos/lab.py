@@ -30,7 +30,7 @@ from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
 from chaos.workloads import probes
 from chaos.workloads.connection import HeldConnection
-from chaos.workloads.records import job_record, submission_ids
+from chaos.workloads.records import job_record, submission_ids, submit
 
 # Head pod gone (≤ 5 s grace), new one scheduled and started (≤ 5 s by the API server's own objective), readiness delay of
 # 10 s and a period of 5 s, Ray's start (≤ 20 s on two busy cores), and one probe of 15 s; doubled for a noisy machine.
@@ -49,6 +49,9 @@ _TEAR_DOWN_SECONDS = 120.0
 RUNNING_SECONDS = ray.READY_SECONDS + 60.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
+_ENTRYPOINT = "python /chaos/ledger_job.py"
+# States of a submitted job that it leaves by itself.
+_ALIVE = ("PENDING", "RUNNING")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -123,7 +126,7 @@ class Lab:
         namespace = self.namespace(arm)
         path = self._ledger / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
-        entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         return ray.create_rayjob(
             self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
@@ -252,7 +255,18 @@ class Lab:
     def job_ends(self, cluster: RayClusterHandle, submission_id: str, *, deadline: float = 60) -> None:
         """Read a job's record until it isn't running any more; Ray takes its time to find out. What it was last is recorded."""
         with self.step(f"job {submission_id} ends", deadline=deadline):
-            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") != "RUNNING", deadline)
+            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") not in _ALIVE, deadline)
+
+    def submit(self, job: RayJobHandle, submission_id: str) -> None:
+        """Submit an entrypoint to the RayJob's cluster past the operator; Ray's answer is recorded.
+
+        It writes into the RayJob's ledger and ends by itself.
+        """
+        handle = self.cluster_of(job)
+        self._probe(
+            "submission", {**job_target(job), "submission_id": submission_id},
+            lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0"),
+        )  # fmt: skip
 
     def record_submissions(self, job: RayJobHandle) -> None:
         """The submission IDs that Ray knows in the RayJob's cluster."""
@@ -384,6 +398,14 @@ class Lab:
         if handle is None:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no cluster")
         return handle
+
+    def submission_of(self, job: RayJobHandle) -> str:
+        """The submission ID that the RayJob's status names. Raises NoSteadyState when it names none."""
+        found = job.get(self.cluster)
+        submission_id = found.get("status", {}).get("jobId") if found else None
+        if not submission_id:
+            raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
+        return str(submission_id)
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""

@@ -16,6 +16,7 @@ from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
+from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.submitter_retried import submitter_retried
 from chaos.checks.workers_lost import workers_lost
@@ -35,6 +36,8 @@ __all__ = [
     "functional_twice",
     "head_recovery",
     "head_recreated",
+    "id_accepted_again",
+    "id_refused",
     "job_failed",
     "one_head",
     "one_submission",
