@@ -399,10 +399,16 @@ class Lab:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no cluster")
         return handle
 
+    def rayjob_object(self, job: RayJobHandle) -> Object:
+        """The RayJob as the API server has it. Raises NoSteadyState when there is none."""
+        found = job.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayJob {job.namespace}/{job.name}")
+        return found
+
     def submission_of(self, job: RayJobHandle) -> str:
         """The submission ID that the RayJob's status names. Raises NoSteadyState when it names none."""
-        found = job.get(self.cluster)
-        submission_id = found.get("status", {}).get("jobId") if found else None
+        submission_id = self.rayjob_object(job).get("status", {}).get("jobId")
         if not submission_id:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
         return str(submission_id)

@@ -14,6 +14,7 @@ from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
+from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.submission_id import id_accepted_again, id_refused
@@ -43,6 +44,8 @@ __all__ = [
     "one_submission",
     "one_submitter_job",
     "operator_killed_in_window",
+    "owned_gone",
+    "owned_kept",
     "redis_failed_over",
     "same_job_reused",
     "status_moved_on",
