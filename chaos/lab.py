@@ -260,9 +260,13 @@ class Lab:
     def submit(self, job: RayJobHandle, submission_id: str) -> None:
         """Submit an entrypoint to the RayJob's cluster past the operator; Ray's answer is recorded.
 
-        It writes into the RayJob's ledger and ends by itself.
+        It writes into the RayJob's ledger and ends by itself. It is submitted once: a second try could meet the first.
         """
         handle = self.cluster_of(job)
+        until(
+            lambda: submission_ids(self.cluster, handle) is not None,
+            what=f"an answer of Ray's job API in {job.namespace}", deadline=60, every=_LOOK_EVERY, error=NoSteadyState,
+        )  # fmt: skip
         self._probe(
             "submission", {**job_target(job), "submission_id": submission_id},
             lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0"),

@@ -43,7 +43,10 @@ def id_accepted_again(history: History, *, namespace: str, rayjob: str, submissi
     if executions != accepted:
         times = facts.plural(executions, "execution")
         raise Unjudged(f"{submission_id} was accepted {accepted} times and the ledger has {times}")
-    reason = f"{submission_id} was accepted {accepted} times and executed {executions} times; unique keys by ID: 1"
+    reason = (
+        f"{submission_id} was accepted {accepted} times and executed {executions} times: so often it wrote to the ledger, "
+        "in which a write with the ID as its unique key would be there once"
+    )
     return Finding(Outcome.HOLDS, reason, seen)
 
 
