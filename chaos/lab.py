@@ -329,6 +329,18 @@ class Lab:
         found: Object = entry["object"]
         return found
 
+    def submitter_finished(self, job: RayJobHandle) -> Entry:
+        """Wait until the RayJob's submitter Job is Complete or Failed."""
+
+        def finished(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "jobs":
+                return False
+            conditions = entry["object"].get("status", {}).get("conditions") or []
+            ended = any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+            return ended and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        return self.seen(finished, what=f"the end of the submitter in {job.namespace}", deadline=60, since=0)
+
     def submitter_pod(self, job: RayJobHandle) -> Object:
         """The one pod that submits for the RayJob now and follows its log. Raises NoSteadyState."""
         pods = self.cluster.list("pods", job.namespace, f"job-name={job.name}")
@@ -366,6 +378,19 @@ class Lab:
         """The operator's pod; remembers who holds the lease, for `operator_leads_again`."""
         self.holder = kuberay.lease_holder(self.cluster)
         return kuberay.operator_pod(self.cluster)
+
+    def operator_settled(self) -> None:
+        """Wait until there is one operator and it leads, as other experiments rely on."""
+        with self.step("one operator that leads", deadline=LEASE_SECONDS):
+            until(
+                lambda: kuberay.leads(self.cluster), what="the operator's lease is held by its one pod",
+                deadline=LEASE_SECONDS, every=_LOOK_EVERY,
+            )  # fmt: skip
+
+    def leader(self) -> Object:
+        """The pod of the operator that leads, of several; remembers who it is, for `operator_leads_again`."""
+        self.holder = kuberay.lease_holder(self.cluster)
+        return kuberay.leader_pod(self.cluster)
 
     # --- targets ----------------------------------------------------------------------------------------------------
 

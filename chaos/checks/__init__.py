@@ -14,12 +14,14 @@ from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
+from chaos.checks.one_writer import one_writer
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.submitter_retried import submitter_retried
+from chaos.checks.two_statuses import statuses_differ, success_converged
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
 
@@ -43,13 +45,16 @@ __all__ = [
     "one_head",
     "one_submission",
     "one_submitter_job",
+    "one_writer",
     "operator_killed_in_window",
     "owned_gone",
     "owned_kept",
     "redis_failed_over",
     "same_job_reused",
     "status_moved_on",
+    "statuses_differ",
     "submitter_retried",
+    "success_converged",
     "workers_lost",
     "workers_survived",
 ]

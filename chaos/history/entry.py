@@ -19,8 +19,8 @@ probe    ``probe`` (its name), ``target`` (dict of names), ``ok``, ``took`` (sec
          ``value`` (dict), ``error``
 phase    ``phase`` (begin, steady, settled, end, error), ``detail`` (dict)
 expect   ``claim``, ``arm``, ``checks`` (list of {check, params}), ``control`` (null, or {arm, checks})
-audit    ``verb``, ``resource`` (with /subresource), ``namespace``, ``name``, ``user``, ``code``, ``requested`` and
-         ``answered`` (epoch seconds, the API server's clock), ``id``
+audit    ``verb``, ``resource`` (with /subresource), ``namespace``, ``name``, ``user``, ``pod`` (that it runs in,
+         or empty), ``code``, ``requested`` and ``answered`` (epoch seconds, the API server's clock), ``id``
 note     ``text``: anything a reader of the timeline should know
 ======== ==============================================================================================================
 """
