@@ -116,17 +116,18 @@ class Lab:
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
     def rayjob(
-        self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0, ft: bool = False,
+        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
         spec: Mapping[str, object] | None = None,
     ) -> RayJobHandle:  # fmt: skip
         """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
 
-        ``spec`` replaces further fields of its spec.
+        A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
         """
         namespace = self.namespace(arm)
         path = self._ledger / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint += ["--stubborn"] if stubborn else []
         return ray.create_rayjob(
             self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
@@ -137,6 +138,10 @@ class Lab:
         """Let the job's entrypoint end, now and in every later execution."""
         (self._ledger / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
+
+    def delete(self, job: RayJobHandle) -> None:
+        """Ask for the RayJob's deletion, and wait for nothing."""
+        self.cluster.delete("rayjobs", job.namespace, job.name, uid=self.rayjob_object(job)["metadata"]["uid"])
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing."""
@@ -279,8 +284,23 @@ class Lab:
 
     def record_ledger(self, job: RayJobHandle) -> None:
         """The executions by the ledger: its ``start`` lines."""
-        path = self._ledger / Path(job.ledger).name
-        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
+        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": self._ledger_lines(job, "start")})
+
+    def record_writes(self, job: RayJobHandle) -> None:
+        """When a stubborn entrypoint wrote to the outside world, and when it was told to stop, by its own clock."""
+
+        def read() -> dict[str, Any]:
+            written, told = ([line["time"] for line in self._ledger_lines(job, e)] for e in ("write", "sigterm"))
+            return {"ok": True, "writes": len(written), "last": max(written, default=None), "told_to_stop": told}
+
+        self._probe("writes", job_target(job), read)
+
+    def _ledger_lines(self, job: RayJobHandle, event: str) -> list[dict[str, Any]]:
+        try:
+            lines = (self._ledger / Path(job.ledger).name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [line for line in map(json.loads, lines) if line["event"] == event]
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
         """The first entry from number ``since`` on that is so; waits for it. Raises NotReached."""
@@ -294,6 +314,16 @@ class Lab:
     def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
         """Wait until the RayJob's jobDeploymentStatus is one of ``states``."""
         return self._rayjob_says(job, "jobDeploymentStatus", states, deadline, since)
+
+    def rayjob_gone(self, job: RayJobHandle, *, deadline: float) -> None:
+        """Wait until the RayJob has been deleted; one that never is, is a result."""
+
+        def gone(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayjobs" and entry["change"] == "DELETED"
+            return about and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        with suppress(NotReached):
+            self.seen(gone, what=f"the end of RayJob {job.namespace}", deadline=deadline, since=0)
 
     def ray_job_runs(self, *jobs: RayJobHandle, deadline: float = RUNNING_SECONDS) -> None:
         """Wait until each RayJob's jobStatus says RUNNING: the entrypoint was started and the operator has seen it."""
@@ -593,11 +623,3 @@ def runs(pod: Object) -> bool:
     """Whether every container of the pod runs."""
     statuses = pod["status"].get("containerStatuses") or []
     return bool(statuses) and all("running" in status.get("state", {}) for status in statuses)
-
-
-def _starts(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [line for line in map(json.loads, lines) if line["event"] == "start"]

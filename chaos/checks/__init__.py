@@ -8,6 +8,7 @@ from chaos.checks.attempt_unchanged import attempt_unchanged
 from chaos.checks.attempts import attempts_cleared, attempts_opened
 from chaos.checks.base import Check, check
 from chaos.checks.connection import connection_kept, connection_stalled
+from chaos.checks.deletion_waited import deletion_waited
 from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
@@ -18,6 +19,7 @@ from chaos.checks.one_writer import one_writer
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
+from chaos.checks.stopped_later import stopped_later
 from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.submitter_retried import submitter_retried
@@ -35,6 +37,7 @@ __all__ = [
     "check",
     "connection_kept",
     "connection_stalled",
+    "deletion_waited",
     "driver_gone",
     "functional_twice",
     "head_recovery",
@@ -53,6 +56,7 @@ __all__ = [
     "same_job_reused",
     "status_moved_on",
     "statuses_differ",
+    "stopped_later",
     "submitter_retried",
     "success_converged",
     "workers_lost",

@@ -45,7 +45,7 @@ def success_converged(history: History, *, namespace: str, rayjob: str, submissi
     after = next(
         (state for state in job.states if state.t > ended.t and _statuses(state) != ("Running", "RUNNING")), None
     )
-    seen = (facts.evidence(before, "jobStatus RUNNING"), facts.probe_evidence(ended, f"Ray's record says {record}"))
+    known = (facts.evidence(before, "jobStatus RUNNING"), facts.probe_evidence(ended, f"Ray's record says {record}"))
     if after is None:
         raise Unjudged(f"{rayjob} still says RUNNING")
     apart = round(after.t - ended.t, 3)
@@ -56,7 +56,7 @@ def success_converged(history: History, *, namespace: str, rayjob: str, submissi
         raise Unjudged(f"{rayjob} has not come to its end")
     stage, said = _statuses(end)
     told = " ".join(text for key in ("reason", "message") if (text := facts.status(end.object, key)))
-    seen = (*seen, facts.evidence(end, f"{stage}, jobStatus {said}"))
+    seen = (*known, facts.evidence(end, f"{stage}, jobStatus {said}"))
     if (record, stage, said) != ("SUCCEEDED", "Complete", "SUCCEEDED"):
         reason = (
             f"Ray's record said {record}, and {apart:.1f} s later {rayjob} came to be {stage} with jobStatus {said}"

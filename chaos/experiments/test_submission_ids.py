@@ -58,9 +58,12 @@ def test_record_lost(lab: Lab) -> None:
         lab.job_ends(lab.cluster_of(job), "again")
         lab.record_ledger(job)
 
-    without = {**job_target(lost), "submission_id": "again"}
-    within = {**job_target(kept), "submission_id": "again"}
+    without, within = job_target(lost), job_target(kept)
     lab.expect(
-        "OP-9", "record-lost", id_accepted_again(**without), control=("record-kept-beside", id_accepted_again(**within))
-    )
-    lab.expect("OP-9", "record-kept", id_refused(**within), control=("record-lost-beside", id_refused(**without)))
+        "OP-9", "record-lost", id_accepted_again(**without, submission_id="again"),
+        control=("record-kept-beside", id_accepted_again(**within, submission_id="again")),
+    )  # fmt: skip
+    lab.expect(
+        "OP-9", "record-kept", id_refused(**within, submission_id="again"),
+        control=("record-lost-beside", id_refused(**without, submission_id="again")),
+    )  # fmt: skip
