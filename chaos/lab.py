@@ -6,6 +6,7 @@ Experiments stay free of mechanics and of judgement: the lab drives and looks, c
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -139,13 +140,17 @@ class Lab:
         (self._ledger / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
 
+    def change(self, job: RayJobHandle, **spec: object) -> None:
+        """Replace fields of the RayJob's spec."""
+        self.cluster.patch("rayjobs", job.namespace, job.name, {"spec": spec})
+
     def delete(self, job: RayJobHandle) -> None:
         """Ask for the RayJob's deletion, and wait for nothing."""
         self.cluster.delete("rayjobs", job.namespace, job.name, uid=self.rayjob_object(job)["metadata"]["uid"])
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing."""
-        name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
+        name = re.sub("[^a-z0-9]+", "-", f"chaos-{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
         if name not in self._namespaces:
             ray.ensure_namespace(self.cluster, name)
             self._namespaces.append(name)
@@ -379,14 +384,24 @@ class Lab:
             raise NoSteadyState(f"{len(running)} submitter pods of {job.namespace} are running, one expected")
         return running[0]
 
-    def status_write_refused(self, job: RayJobHandle, *, since: int) -> Entry:
-        """The audit log's word that a write of this RayJob's status was refused."""
+    def write_refused(self, job: RayJobHandle, resource: str, *, since: int = 0) -> Entry:
+        """The audit log's word that a write of ``resource`` in the RayJob's namespace was refused."""
 
         def refused(entry: Entry) -> bool:
-            about = entry["what"] == What.AUDIT and entry["resource"] == "rayjobs/status"
+            about = entry["what"] == What.AUDIT and entry["resource"] == resource
             return about and entry["namespace"] == job.namespace and bool(entry["code"] == 403)
 
-        return self.seen(refused, what=f"a refused status write in {job.namespace}", deadline=60, since=since)
+        return self.seen(refused, what=f"a refused write of {resource} in {job.namespace}", deadline=60, since=since)
+
+    def ray_cluster_made(self, job: RayJobHandle) -> Object:
+        """The RayJob's Ray cluster, once it exists; that of its first attempt."""
+
+        def made(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayclusters" and entry["change"] == "ADDED"
+            return about and bool(entry["namespace"] == job.namespace)
+
+        found: Object = self.seen(made, what=f"a Ray cluster in {job.namespace}", deadline=60, since=0)["object"]
+        return found
 
     def operator_leads_again(self, since: int) -> Entry:
         """Wait until a new operator process holds the lease, which it takes only when the old one has run out."""

@@ -19,6 +19,7 @@ from chaos.checks.one_writer import one_writer
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
+from chaos.checks.resumed import resumed, shut_down_after
 from chaos.checks.stopped_later import stopped_later
 from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
@@ -53,7 +54,9 @@ __all__ = [
     "owned_gone",
     "owned_kept",
     "redis_failed_over",
+    "resumed",
     "same_job_reused",
+    "shut_down_after",
     "status_moved_on",
     "statuses_differ",
     "stopped_later",
