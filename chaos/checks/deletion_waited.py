@@ -6,7 +6,7 @@ from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
 from chaos.history.reader import History, is_terminating
-from chaos.verdict import Finding, Outcome
+from chaos.verdict import Evidence, Finding, Outcome
 
 # An operator that comes back leads at once when the old lease has run out meanwhile, else 17 s later; its start is slow.
 _BACK_SECONDS = 60.0
@@ -23,7 +23,7 @@ def deletion_waited(history: History, *, namespace: str, rayjob: str) -> Finding
     if asked is None:
         raise Unjudged(f"{rayjob} was never deleted")
     job = found[0]
-    seen = (facts.fault_evidence(away), facts.evidence(asked, f"{rayjob} is to be deleted"))
+    seen: tuple[Evidence, ...] = (facts.fault_evidence(away), facts.evidence(asked, f"{rayjob} is to be deleted"))
     if job.gone is None:
         if history.until < away.undo_at + _BACK_SECONDS:
             raise Unjudged(f"too early to tell: {history.until - away.undo_at:.0f} s after the operator was let back")

@@ -1,9 +1,10 @@
-"""The operator scaled, and a RayJob deleted: what is hit, what isn't, and what is left afterwards."""
+"""The operator scaled, a RayJob deleted, a deletion held up: what is hit, what isn't, and what is left afterwards."""
 
 import pytest
 
 from chaos.errors import NoEffect
 from chaos.faults.delete_rayjob import DeleteRayJob
+from chaos.faults.hold_deletion import HoldDeletion
 from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.faults.undo import UndoLog, heal
 from chaos.stack import kuberay, ray
@@ -57,3 +58,22 @@ def test_a_later_process_brings_the_operator_back(cluster, chaos_run, tmp_path):
     fault.relieved(reach)
     assert kuberay.operator_pod(cluster)
     assert heal(cluster, log) == ([], [])
+
+
+def test_a_deletion_is_held_up_for_as_long_as_the_fault_lasts(cluster, inject, namespace):
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/own"]}}
+    made = cluster.create("configmaps", namespace, body)
+
+    def finalizers():
+        found = cluster.get("configmaps", namespace, "held")
+        return found["metadata"].get("finalizers", []) if found else None
+
+    with inject(HoldDeletion.of("configmaps", made)):
+        cluster.patch(
+            "configmaps", namespace, "held", {"metadata": {"finalizers": [*finalizers(), "example.com/other"]}}
+        )
+        cluster.delete("configmaps", namespace, "held")
+        assert finalizers() == ["example.com/own", "kuberay-chaos/held", "example.com/other"]
+    assert finalizers() == ["example.com/own", "example.com/other"]
+    cluster.patch("configmaps", namespace, "held", {"metadata": {"finalizers": []}})
+    assert finalizers() is None
