@@ -6,6 +6,7 @@ Experiments stay free of mechanics and of judgement: the lab drives and looks, c
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
 from chaos.workloads import probes
 from chaos.workloads.connection import HeldConnection
-from chaos.workloads.records import job_record, submission_ids
+from chaos.workloads.records import job_record, submission_ids, submit
 
 # Head pod gone (≤ 5 s grace), new one scheduled and started (≤ 5 s by the API server's own objective), readiness delay of
 # 10 s and a period of 5 s, Ray's start (≤ 20 s on two busy cores), and one probe of 15 s; doubled for a noisy machine.
@@ -45,8 +46,13 @@ LEASE_SECONDS = 60.0
 _LOOK_EVERY = 0.5
 # For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
 REMOVAL_SECONDS = 120.0
+# A cluster gets Ready, its submitter submits, and the operator asks for the job's status every 3 s.
+RUNNING_SECONDS = ray.READY_SECONDS + 60.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
+_ENTRYPOINT = "python /chaos/ledger_job.py"
+# States of a submitted job that it leaves by itself.
+_ALIVE = ("PENDING", "RUNNING")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -115,23 +121,38 @@ class Lab:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
-    def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
-        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
+    def rayjob(
+        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
+        spec: Mapping[str, object] | None = None,
+    ) -> RayJobHandle:  # fmt: skip
+        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
+
+        A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
+        """
         folder = self._ledger_folder()
         namespace = self.namespace(arm)
         path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
-        entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint += ["--stubborn"] if stubborn else []
         return ray.create_rayjob(
-            self.cluster, namespace, "job", ft=False, image=self._images["ray"], ray_version=self._ray_version,
+            self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
-            spec={"backoffLimit": backoff_limit},
+            spec={"backoffLimit": backoff_limit, **(spec or {})},
         )  # fmt: skip
 
     def release(self, job: RayJobHandle) -> None:
         """Let the job's entrypoint end, now and in every later execution."""
         (self._ledger_folder() / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
+
+    def change(self, job: RayJobHandle, **spec: object) -> None:
+        """Replace fields of the RayJob's spec."""
+        self.cluster.patch("rayjobs", job.namespace, job.name, {"spec": spec})
+
+    def delete(self, job: RayJobHandle) -> None:
+        """Ask for the RayJob's deletion, and wait for nothing."""
+        self.cluster.delete("rayjobs", job.namespace, job.name, uid=self.rayjob_object(job)["metadata"]["uid"])
 
     def _ledger_folder(self) -> Path:
         if self._ledger is None:
@@ -140,7 +161,7 @@ class Lab:
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
-        name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
+        name = re.sub("[^a-z0-9]+", "-", f"chaos-{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
         if name not in self._namespaces:
             if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
                 raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(map(str, stays))}")
@@ -261,7 +282,22 @@ class Lab:
     def job_ends(self, cluster: RayClusterHandle, submission_id: str, *, deadline: float = 60) -> None:
         """Read a job's record until it isn't running any more; Ray takes its time to find out. What it was last is recorded."""
         with self.step(f"job {submission_id} ends", deadline=deadline):
-            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") != "RUNNING", deadline)
+            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") not in _ALIVE, deadline)
+
+    def submit(self, job: RayJobHandle, submission_id: str) -> None:
+        """Submit an entrypoint to the RayJob's cluster past the operator; Ray's answer is recorded.
+
+        It writes into the RayJob's ledger and ends by itself. It is submitted once: a second try could meet the first.
+        """
+        handle = self.cluster_of(job)
+        until(
+            lambda: submission_ids(self.cluster, handle) is not None,
+            what=f"an answer of Ray's job API in {job.namespace}", deadline=60, every=_LOOK_EVERY, error=NoSteadyState,
+        )  # fmt: skip
+        self._probe(
+            "submission", {**job_target(job), "submission_id": submission_id},
+            lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0"),
+        )  # fmt: skip
 
     def record_submissions(self, job: RayJobHandle) -> None:
         """The submission IDs that Ray knows in the RayJob's cluster."""
@@ -270,8 +306,23 @@ class Lab:
 
     def record_ledger(self, job: RayJobHandle) -> None:
         """The executions by the ledger: its ``start`` lines."""
-        path = self._ledger_folder() / Path(job.ledger).name
-        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
+        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": self._ledger_lines(job, "start")})
+
+    def record_writes(self, job: RayJobHandle) -> None:
+        """When a stubborn entrypoint wrote to the outside world, and when it was told to stop, by its own clock."""
+
+        def read() -> dict[str, Any]:
+            written, told = ([line["time"] for line in self._ledger_lines(job, e)] for e in ("write", "sigterm"))
+            return {"ok": True, "writes": len(written), "last": max(written, default=None), "told_to_stop": told}
+
+        self._probe("writes", job_target(job), read)
+
+    def _ledger_lines(self, job: RayJobHandle, event: str) -> list[dict[str, Any]]:
+        try:
+            lines = (self._ledger_folder() / Path(job.ledger).name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [line for line in map(json.loads, lines) if line["event"] == event]
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
         """The first entry from number ``since`` on that is so; waits for it. Raises NotReached."""
@@ -284,16 +335,34 @@ class Lab:
 
     def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
         """Wait until the RayJob's jobDeploymentStatus is one of ``states``."""
+        return self._rayjob_says(job, "jobDeploymentStatus", states, deadline, since)
 
-        def reached(entry: Entry) -> bool:
+    def rayjob_gone(self, job: RayJobHandle, *, deadline: float) -> None:
+        """Wait until the RayJob has been deleted; one that never is, is a result."""
+
+        def gone(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayjobs" and entry["change"] == "DELETED"
+            return about and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        with suppress(NotReached):
+            self.seen(gone, what=f"the end of RayJob {job.namespace}", deadline=deadline, since=0)
+
+    def ray_job_runs(self, *jobs: RayJobHandle, deadline: float = RUNNING_SECONDS) -> None:
+        """Wait until each RayJob's jobStatus says RUNNING: the entrypoint was started and the operator has seen it."""
+        for job in jobs:
+            self._rayjob_says(job, "jobStatus", ("RUNNING",), deadline, 0)
+
+    def _rayjob_says(self, job: RayJobHandle, key: str, values: Sequence[str], deadline: float, since: int) -> Entry:
+        def says(entry: Entry) -> bool:
             return (
                 entry["what"] == What.OBJECT
                 and entry["resource"] == "rayjobs"
                 and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
-                and str(entry["object"].get("status", {}).get("jobDeploymentStatus")) in states
+                and str(entry["object"].get("status", {}).get(key)) in values
             )
 
-        return self.seen(reached, what=f"RayJob {job.namespace} {' or '.join(states)}", deadline=deadline, since=since)
+        what = f"{key} of RayJob {job.namespace} {' or '.join(values)}"
+        return self.seen(says, what=what, deadline=deadline, since=since)
 
     def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
         """The RayJob's submitter Job, once it exists; it has the RayJob's name."""
@@ -312,14 +381,44 @@ class Lab:
         found: Object = entry["object"]
         return found
 
-    def status_write_refused(self, job: RayJobHandle, *, since: int) -> Entry:
-        """The audit log's word that a write of this RayJob's status was refused."""
+    def submitter_finished(self, job: RayJobHandle) -> Entry:
+        """Wait until the RayJob's submitter Job is Complete or Failed."""
+
+        def finished(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "jobs":
+                return False
+            conditions = entry["object"].get("status", {}).get("conditions") or []
+            ended = any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+            return ended and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        return self.seen(finished, what=f"the end of the submitter in {job.namespace}", deadline=60, since=0)
+
+    def submitter_pod(self, job: RayJobHandle) -> Object:
+        """The one pod that submits for the RayJob now and follows its log. Raises NoSteadyState."""
+        pods = self.cluster.list("pods", job.namespace, f"job-name={job.name}")
+        running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and runs(pod)]
+        if len(running) != 1:
+            raise NoSteadyState(f"{len(running)} submitter pods of {job.namespace} are running, one expected")
+        return running[0]
+
+    def write_refused(self, job: RayJobHandle, resource: str, *, since: int = 0) -> Entry:
+        """The audit log's word that a write of ``resource`` in the RayJob's namespace was refused."""
 
         def refused(entry: Entry) -> bool:
-            about = entry["what"] == What.AUDIT and entry["resource"] == "rayjobs/status"
+            about = entry["what"] == What.AUDIT and entry["resource"] == resource
             return about and entry["namespace"] == job.namespace and bool(entry["code"] == 403)
 
-        return self.seen(refused, what=f"a refused status write in {job.namespace}", deadline=60, since=since)
+        return self.seen(refused, what=f"a refused write of {resource} in {job.namespace}", deadline=60, since=since)
+
+    def ray_cluster_made(self, job: RayJobHandle) -> Object:
+        """The RayJob's Ray cluster, once it exists; that of its first attempt."""
+
+        def made(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayclusters" and entry["change"] == "ADDED"
+            return about and bool(entry["namespace"] == job.namespace)
+
+        found: Object = self.seen(made, what=f"a Ray cluster in {job.namespace}", deadline=60, since=0)["object"]
+        return found
 
     def operator_leads_again(self, since: int) -> Entry:
         """Wait until a new operator process holds the lease, which it takes only when the old one has run out."""
@@ -341,6 +440,19 @@ class Lab:
         """The operator's pod; remembers who holds the lease, for `operator_leads_again`."""
         self.holder = kuberay.lease_holder(self.cluster)
         return kuberay.operator_pod(self.cluster)
+
+    def operator_settled(self) -> None:
+        """Wait until there is one operator and it leads, as other experiments rely on."""
+        with self.step("one operator that leads", deadline=LEASE_SECONDS):
+            until(
+                lambda: kuberay.leads(self.cluster), what="the operator's lease is held by its one pod",
+                deadline=LEASE_SECONDS, every=_LOOK_EVERY,
+            )  # fmt: skip
+
+    def leader(self) -> Object:
+        """The pod of the operator that leads, of several; remembers who it is, for `operator_leads_again`."""
+        self.holder = kuberay.lease_holder(self.cluster)
+        return kuberay.leader_pod(self.cluster)
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
@@ -377,6 +489,20 @@ class Lab:
         if handle is None:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no cluster")
         return handle
+
+    def rayjob_object(self, job: RayJobHandle) -> Object:
+        """The RayJob as the API server has it. Raises NoSteadyState when there is none."""
+        found = job.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayJob {job.namespace}/{job.name}")
+        return found
+
+    def submission_of(self, job: RayJobHandle) -> str:
+        """The submission ID that the RayJob's status names. Raises NoSteadyState when it names none."""
+        submission_id = self.rayjob_object(job).get("status", {}).get("jobId")
+        if not submission_id:
+            raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
+        return str(submission_id)
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""
@@ -529,9 +655,7 @@ def restarts(pod: Object) -> int:
     return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
 
 
-def _starts(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [line for line in map(json.loads, lines) if line["event"] == "start"]
+def runs(pod: Object) -> bool:
+    """Whether every container of the pod runs."""
+    statuses = pod["status"].get("containerStatuses") or []
+    return bool(statuses) and all("running" in status.get("state", {}) for status in statuses)

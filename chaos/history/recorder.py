@@ -60,6 +60,7 @@ class Watch:
 
 WATCHES = (
     Watch("pods", "api/v1"),
+    Watch("services", "api/v1"),
     Watch("jobs", "apis/batch/v1"),
     Watch("events", "api/v1"),
     Watch("rayclusters", "apis/ray.io/v1"),

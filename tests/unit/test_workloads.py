@@ -143,6 +143,32 @@ def test_an_execution_without_ray_is_in_the_ledger(tmp_path: Path) -> None:
     assert line["submission_id"] is None
 
 
+def test_a_stubborn_execution_writes_on_when_it_is_told_to_stop(tmp_path: Path) -> None:
+    ledger, release = tmp_path / "job.jsonl", tmp_path / "release"
+
+    def events() -> list[str]:
+        return [json.loads(line)["event"] for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+    def wait_for(event: str, after: int) -> None:
+        end = time.monotonic() + 30
+        while event not in events()[after:] and time.monotonic() < end:
+            time.sleep(0.05)
+        assert event in events()[after:]
+
+    with subprocess.Popen(
+        [sys.executable, str(INPOD / "ledger_job.py"), "--stubborn", f"--release={release}", "--seconds=60"],
+        env={**os.environ, "CHAOS_LEDGER": str(ledger)},
+    ) as job:
+        wait_for("write", 0)
+        job.terminate()
+        wait_for("sigterm", 0)
+        wait_for("write", len(events()))
+        release.touch()
+        assert job.wait(30) == 0
+    told = events()
+    assert (told[0], told[-1], told.count("sigterm")) == ("start", "end", 1)
+
+
 class Redis(threading.Thread):
     """Answers one client as a Redis that wants the password ``secret``, until it is told to stall or hang up."""
 
