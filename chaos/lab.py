@@ -45,6 +45,8 @@ LEASE_SECONDS = 60.0
 _LOOK_EVERY = 0.5
 # For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
 _TEAR_DOWN_SECONDS = 120.0
+# The finalizer, the Services and then the pods, each a reconcile of its own at a tenth of a CPU, 2 s apart at worst.
+_MADE_SECONDS = 60.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -98,12 +100,19 @@ class Lab:
 
     # --- workloads --------------------------------------------------------------------------------------------------
 
-    def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
-        """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+    def ray_cluster(
+        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
+        head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
+    ) -> RayClusterHandle:  # fmt: skip
+        """Create a Ray cluster in a namespace of its own; `ready` waits for it.
+
+        ``storage`` is its external storage namespace, by default KubeRay's choice.
+        """
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, arm=arm,
+            redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env, storage=storage,
+            arm=arm,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -174,6 +183,25 @@ class Lab:
         """Wait until all pods are Ready and the job API answers through each head."""
         with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
             self._each(clusters, lambda each: each.wait_ready(self.cluster))
+
+    def pods_made(self, *clusters: RayClusterHandle) -> None:
+        """Wait until the operator has made all pods; whether they ever run is another matter."""
+        for each in clusters:
+            for node_type, count in ((ray.HEAD, 1), (ray.WORKER, each.workers)):
+                self._made(each, node_type, count)
+
+    def _made(self, cluster: RayClusterHandle, node_type: str, count: int) -> None:
+        uids: set[str] = set()
+
+        def last(entry: Entry) -> bool:
+            if entry["what"] == What.OBJECT and entry["resource"] == "pods":
+                labels = entry["object"]["metadata"].get("labels") or {}
+                of = (entry["namespace"], labels.get("ray.io/cluster"), labels.get("ray.io/node-type"))
+                if of == (cluster.namespace, cluster.name, node_type):
+                    uids.add(entry["uid"])
+            return len(uids) >= count
+
+        self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
 
     def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
         """A detached actor that counts, on a worker."""

@@ -8,6 +8,7 @@ from chaos.checks.attempt_unchanged import attempt_unchanged
 from chaos.checks.base import Check, check
 from chaos.checks.connection import connection_kept, connection_stalled
 from chaos.checks.driver import driver_gone, job_failed
+from chaos.checks.environment import environment_is
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
@@ -28,6 +29,7 @@ __all__ = [
     "connection_kept",
     "connection_stalled",
     "driver_gone",
+    "environment_is",
     "functional_twice",
     "head_recovery",
     "head_recreated",

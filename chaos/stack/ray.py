@@ -111,9 +111,13 @@ def create_ray_cluster(
     workers: int = 2,
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
+    storage: str = "",
     arm: str = "",
 ) -> RayClusterHandle:
-    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it."""
+    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
+
+    ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID.
+    """
     document = _document(
         "raycluster.yaml",
         {
@@ -126,6 +130,8 @@ def create_ray_cluster(
         },
     )
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    if storage:
+        document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
     cluster.create("rayclusters", namespace, document)
     return RayClusterHandle(namespace, name, ft, workers, arm)
 
