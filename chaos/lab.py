@@ -207,6 +207,10 @@ class Lab:
         """A detached actor that counts, on a worker."""
         probes.start_counter(self.cluster, cluster, name=name, at=at)
 
+    def start_chatter(self, *clusters: RayClusterHandle) -> None:
+        """On each worker an actor that writes to the GCS every second, so that its loss is noticed."""
+        self._each(clusters, lambda each: probes.start_chatter(self.cluster, each))
+
     def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
         """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
         probes.submit_driver(self.cluster, cluster, submission_id=submission_id, name=f"owned-by-{submission_id}")

@@ -17,6 +17,7 @@ from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.submitter import one_submitter_job, same_job_reused
+from chaos.checks.timeout import workers_outlived_outage, workers_timed_out
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
 
@@ -42,5 +43,7 @@ __all__ = [
     "same_job_reused",
     "status_moved_on",
     "workers_lost",
+    "workers_outlived_outage",
     "workers_survived",
+    "workers_timed_out",
 ]

@@ -66,6 +66,16 @@ def start_counter(
     return answer
 
 
+def start_chatter(cluster: Cluster, handle: RayClusterHandle, *, seconds: float = 30.0) -> None:
+    """Starts an actor on each worker that writes to the GCS every second. Raises `NoSteadyState`."""
+    arguments = [f"--at={pod['status']['podIP']}" for pod in handle.worker_pods(cluster)]
+    executed = _run(
+        cluster, _head(cluster, handle), "start_chatter.py", [*arguments, f"--seconds={seconds:g}"], seconds
+    )
+    if not executed.ok:
+        raise NoSteadyState(f"no GCS traffic in {handle.namespace}: {_complaint(executed)}")
+
+
 def submit_driver(
     cluster: Cluster, handle: RayClusterHandle, *, submission_id: str, name: str = "owned", seconds: float = 30.0
 ) -> None:

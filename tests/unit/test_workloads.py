@@ -88,6 +88,15 @@ def test_the_counter_goes_on_and_the_cluster_works(ray_address: str) -> None:
     assert report["took"].keys() == {"connect", "kv", "task", "nodes", "actor:counter"}
 
 
+def test_the_chatter_talks_to_the_gcs_where_it_was_asked_to(ray_address: str) -> None:
+    [node] = answer(script("functional.py", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address))[
+        "nodes"
+    ]
+    started = script("start_chatter.py", "--at", node["address"], "--seconds", "60", RAY_ADDRESS=ray_address)
+    assert answer(started) == {"chatters": ["chatter-0"]}
+    assert started.returncode == 0
+
+
 def test_a_missing_actor_is_not_functional_and_the_rest_is_still_told(ray_address: str) -> None:
     probed = script(
         "functional.py", "--actor", "nobody", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address
