@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -17,6 +18,7 @@ from chaos.console import Console
 from chaos.errors import ChaosError, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
 from chaos.faults.base import Fault
+from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
@@ -24,6 +26,7 @@ from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
 from chaos.signals import is_stoppable, pause, stoppable
 from chaos.stack import kuberay, leftovers, ray, redis
+from chaos.stack import keys, kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
@@ -370,6 +373,13 @@ class Lab:
         """The fault that deletes the cluster's head pod."""
         return DeletePod.of(self.head(cluster), grace=grace)
 
+    def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
+        """The fault that deletes the RayCluster."""
+        found = cluster.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayCluster {cluster.namespace}/{cluster.name}")
+        return DeleteCluster.of(found)
+
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         """The fault that deletes the pod that an actor lives on, by what the last probe said of it."""
         answers = [
@@ -465,6 +475,35 @@ class Lab:
             return leftovers.keys(self.cluster)
         except StackError:  # the API server is away: the namespaces have said so
             return []
+    def record_keys(self, *clusters: RayClusterHandle) -> None:
+        """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        for each in clusters:
+            storage = keys.storage_namespace(self._last_seen(each))
+            target = {**cluster_target(each), "storage": storage}
+            told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
+            self._probe("redis-keys", target, partial(self._keys, primary, storage, told))
+
+    def _keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
+        return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
+
+    def _last_seen(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster's last state in the history."""
+        wanted = (What.OBJECT, "rayclusters", cluster.namespace, cluster.name)
+        for entry in reversed(self.writer.entries()):
+            if (entry["what"], *(entry.get(key) for key in ("resource", "namespace", "name"))) == wanted:
+                found: Object = entry["object"]
+                return found
+        raise NoSteadyState(f"RayCluster {cluster.namespace}/{cluster.name} was never seen")
+
+    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
+        """Wait for the end of a RayCluster that is being deleted. One that stays is a result, not an error."""
+        with suppress(NotReached):
+            self.seen(
+                lambda e: e["what"] == What.OBJECT and e["resource"] == "rayclusters" and e["change"] == "DELETED"
+                and (e["namespace"], e["name"]) == (cluster.namespace, cluster.name),
+                what=f"the end of RayCluster {cluster.namespace}", deadline=deadline, since=since,
+            )  # fmt: skip
 
     # --- plumbing ---------------------------------------------------------------------------------------------------
 

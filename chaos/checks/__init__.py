@@ -16,6 +16,7 @@ from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_failover import redis_failed_over
+from chaos.checks.redis_keys import cluster_gone, keys_removed, keys_untouched
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.timeout import workers_outlived_outage, workers_timed_out
 from chaos.checks.workers_lost import workers_lost
@@ -27,6 +28,7 @@ __all__ = [
     "actor_started_anew",
     "attempt_unchanged",
     "check",
+    "cluster_gone",
     "connection_kept",
     "connection_stalled",
     "driver_gone",
@@ -35,6 +37,8 @@ __all__ = [
     "head_recovery",
     "head_recreated",
     "job_failed",
+    "keys_removed",
+    "keys_untouched",
     "one_head",
     "one_submission",
     "one_submitter_job",
