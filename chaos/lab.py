@@ -31,7 +31,7 @@ from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
-from chaos.workloads import probes
+from chaos.workloads import probes, redis_knock
 from chaos.workloads.connection import HeldConnection
 from chaos.workloads.records import job_record, submission_ids
 
@@ -50,6 +50,8 @@ _LOOK_EVERY = 0.5
 _TEAR_DOWN_SECONDS = 120.0
 # The finalizer, the Services and then the pods, each a reconcile of its own at a tenth of a CPU, 2 s apart at worst.
 _MADE_SECONDS = 60.0
+# The CNI takes a new pod into its sets at the pod's event: a second, and several on a busy machine.
+_POLICY_SECONDS = 20.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 
@@ -147,12 +149,12 @@ class Lab:
             self._namespaces.append(name)
         return name
 
-    def witness(self, namespace: str) -> Object:
-        """A pod that may reach Redis and that no fault is about; Ready."""
+    def witness(self, namespace: str, name: str = "witness", *, may_reach_redis: bool = True) -> Object:
+        """A pod that may reach Redis, or may not, and that no fault is about; Ready."""
         document: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "witness", "labels": {"kuberay-chaos/redis-client": "true"}},
+            "metadata": {"name": name, "labels": {"kuberay-chaos/redis-client": "true"} if may_reach_redis else {}},
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
@@ -177,7 +179,7 @@ class Lab:
         made = self.cluster.create("pods", namespace, document)
         entry = self.seen(
             lambda e: e.get("uid") == made["metadata"]["uid"] and ray.is_ready(e["object"]),
-            what="the witness pod Ready", deadline=60, since=since,
+            what=f"the pod {name} Ready", deadline=60, since=since,
         )  # fmt: skip
         found: Object = entry["object"]
         return found
@@ -414,6 +416,11 @@ class Lab:
         assert primary.address is not None
         return primary.address
 
+    def redis_replica(self) -> str:
+        """The address of a replica."""
+        members = redis.assert_agreed(self.cluster).members
+        return next(m.address for m in members if m.role == "slave" and m.address is not None)
+
     def redis_primary_pod(self) -> Object:
         """The pod of the primary."""
         address = self.redis_primary()
@@ -475,6 +482,26 @@ class Lab:
             return leftovers.keys(self.cluster)
         except StackError:  # the API server is away: the namespaces have said so
             return []
+    def knock(
+        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
+    ) -> bool:
+        """Say one command to a Redis server, from the pod; record the answer, or why there was no connection."""
+        where = pod["metadata"]
+        target = {"name": name, "namespace": where["namespace"], "pod": where["name"], "address": f"{address}:{port}"}
+        answer = self._probe(
+            "redis-knock", target,
+            lambda: redis_knock.knock(self.cluster, pod, address, port, command, log_in=log_in),
+        )  # fmt: skip
+        return bool(answer.get("reached"))
+
+    def let_in(self, pod: Object, address: str) -> None:
+        """Wait until the network policy lets the pod through to Redis, as it does a moment after the pod's start."""
+        with self.step("the network policy lets the client in", deadline=_POLICY_SECONDS):
+            until(
+                lambda: redis_knock.knock(self.cluster, pod, address, 6379, ["PING"])["reached"],
+                what=f"{pod['metadata']['name']} reaches Redis", deadline=_POLICY_SECONDS, error=NoSteadyState,
+            )  # fmt: skip
+
     def record_keys(self, *clusters: RayClusterHandle) -> None:
         """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
         primary = str(self.redis_primary_pod()["metadata"]["name"])

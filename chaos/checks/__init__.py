@@ -15,6 +15,7 @@ from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
+from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.redis_keys import cluster_gone, keys_removed, keys_untouched
 from chaos.checks.submitter import one_submitter_job, same_job_reused
@@ -43,7 +44,9 @@ __all__ = [
     "one_submission",
     "one_submitter_job",
     "operator_killed_in_window",
+    "redis_answers",
     "redis_failed_over",
+    "redis_out_of_reach",
     "same_job_reused",
     "status_moved_on",
     "workers_lost",

@@ -281,3 +281,36 @@ def test_the_functional_probe_always_answers(cluster: FakeCluster, ok: bool, err
     report = probes.functional(cluster, handle)  # type: ignore[arg-type]
     assert report["ok"] is ok
     assert report["error"] == error
+
+
+class OneCommand(threading.Thread):
+    """A server that wants a password and then repeats the command it got."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.start()
+
+    def run(self) -> None:
+        known = False
+        connection, _ = self.server.accept()
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                words = [lines.readline() and lines.readline().strip() for _ in range(int(line[1:]))]
+                known = known or words == [b"AUTH", b"s3cret"]
+                told = b"-NOAUTH" if not known else b"+OK" if words[0] == b"AUTH" else b"+" + b" ".join(words)
+                connection.sendall(told + b"\r\n")
+
+
+@pytest.mark.parametrize(("options", "told"), [([], "-NOAUTH"), (["--log-in"], "+SET a b")])
+def test_a_knock_tells_the_answer(options: list[str], told: str) -> None:
+    server = OneCommand()
+    port = str(server.server.getsockname()[1])
+    knocked = script("knock.py", *options, "127.0.0.1", port, "SET", "a", "b", REDIS_PASSWORD="s3cret")
+    assert answer(knocked) == {"reached": True, "answer": told}
+
+
+def test_a_knock_tells_why_there_was_no_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    assert answer(script("knock.py", "127.0.0.1", port, "PING")) == {"reached": False, "error": "ECONNREFUSED"}
