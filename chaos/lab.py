@@ -273,6 +273,15 @@ class Lab:
         with self.step(why, deadline=seconds):
             pause(seconds)
 
+    def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
+        """What each GCS remembers of its cluster; with ``make`` after something to remember was put there."""
+        self._each(
+            clusters,
+            lambda each: self._probe(
+                "metadata", cluster_target(each), lambda: probes.metadata(self.cluster, each, make=make)
+            ),
+        )
+
     def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
         """Ray's record of a submitted job, and whether its driver is a process of the head."""
         target = {**cluster_target(cluster), "submission_id": submission_id}

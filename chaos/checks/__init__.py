@@ -13,6 +13,7 @@ from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
+from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_access import redis_answers, redis_out_of_reach
@@ -38,8 +39,10 @@ __all__ = [
     "head_recovery",
     "head_recreated",
     "job_failed",
+    "job_remembered",
     "keys_removed",
     "keys_untouched",
+    "metadata_kept",
     "one_head",
     "one_submission",
     "one_submitter_job",

@@ -4,11 +4,14 @@ from chaos.checks.actors import actor_process_kept, actor_started_anew
 from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recovery import head_recovery
+from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, SETTLE_SECONDS, Lab, cluster_target
+from chaos.settings import Level
+from chaos.turns import Part
 
 
 @experiment(
@@ -74,4 +77,35 @@ def test_head_deleted(lab: Lab) -> None:
         "FT-6", "gcs-ft",
         driver_gone(**a, submission_id="first").during(heads.group), job_failed(**a, submission_id="first").during(heads.group),
         control=("worker-killed", driver_gone(**a, submission_id="second").during(worker.group)),
+    )  # fmt: skip
+
+
+@experiment(("FT-3", "gcs-ft"), seconds=190, level=Level.FULL, relies_on=[Part.OPERATOR, Part.REDIS])
+def test_metadata_comes_back(lab: Lab) -> None:
+    """Actor names, a stored value, a placement group, the job table and the node list, before and after a head is lost.
+
+    Control: a cluster without fault tolerance forgets them.
+    """
+    ft, plain = lab.ray_cluster("gcs-ft", ft=True), lab.ray_cluster("no-ft", ft=False)
+    lab.ready(ft, plain)
+    for each in (ft, plain):
+        lab.start_actor(each, "counter")
+        lab.start_actor(each, "other")
+        lab.submit_driver(each, "job")
+    lab.record_metadata(ft, plain, make=True)
+    lab.steady({ft: ["counter", "other"], plain: ["counter", "other"]})
+
+    with lab.inject(lab.delete_head(ft), lab.delete_head(plain)):
+        lab.functional_again({ft: ["counter", "other"], plain: []})
+    lab.observe(SETTLE_SECONDS, why="until every raylet has checked its head")
+    lab.functional_again({ft: ["counter", "other"], plain: []})
+    lab.record_metadata(ft, plain)
+    for each in (ft, plain):
+        lab.record_job(each, "job")
+
+    a, b = cluster_target(ft), cluster_target(plain)
+    lab.expect("FT-3", "gcs-ft", metadata_kept(**a), control=("no-ft", metadata_kept(**b)))
+    lab.expect(
+        "FT-3", "gcs-ft", job_remembered(**a, submission_id="job"),
+        control=("no-ft", job_remembered(**b, submission_id="job")),
     )  # fmt: skip

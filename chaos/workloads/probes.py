@@ -41,6 +41,15 @@ def functional(
     return answer
 
 
+def metadata(cluster: Cluster, handle: RayClusterHandle, *, make: bool = False, seconds: float = 20.0) -> Answer:
+    """What the GCS remembers; the answer of ``inpod/metadata.py``. With ``make`` something to remember is put there first."""
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        return {"ok": False, "error": "there is no head pod"}
+    executed = _run(cluster, pod, "metadata.py", [*(["--make"] if make else []), f"--seconds={seconds:g}"], seconds)
+    return _last_line(executed) or {"ok": False, "error": _complaint(executed)}
+
+
 def start_counter(
     cluster: Cluster,
     handle: RayClusterHandle,

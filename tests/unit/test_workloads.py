@@ -283,6 +283,17 @@ def test_the_functional_probe_always_answers(cluster: FakeCluster, ok: bool, err
     assert report["error"] == error
 
 
+def test_what_the_gcs_remembers(ray_address: str) -> None:
+    made = answer(script("metadata.py", "--make", "--bundles=1", "--seconds=60", RAY_ADDRESS=ray_address))
+    assert made["ok"]
+    assert made["value"]
+    [node] = made["nodes"]
+    assert made["nodes"][node] == "head"
+    assert made["groups"] == {"group": {"state": "CREATED", "nodes": [node]}}
+    again = answer(script("metadata.py", "--seconds=60", RAY_ADDRESS=ray_address))
+    assert again == {**made, "actors": again["actors"]}
+
+
 class OneCommand(threading.Thread):
     """A server that wants a password and then repeats the command it got."""
 
