@@ -25,8 +25,7 @@ from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
 from chaos.signals import is_stoppable, pause, stoppable
-from chaos.stack import kuberay, leftovers, ray, redis
-from chaos.stack import keys, kuberay, ray, redis
+from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
@@ -451,6 +450,56 @@ class Lab:
 
         self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
 
+    def knock(
+        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
+    ) -> bool:
+        """Say one command to a Redis server, from the pod; record the answer, or why there was no connection."""
+        where = pod["metadata"]
+        target = {"name": name, "namespace": where["namespace"], "pod": where["name"], "address": f"{address}:{port}"}
+        answer = self._probe(
+            "redis-knock", target,
+            lambda: redis_knock.knock(self.cluster, pod, address, port, command, log_in=log_in),
+        )  # fmt: skip
+        return bool(answer.get("reached"))
+
+    def let_in(self, pod: Object, address: str) -> None:
+        """Wait until the network policy lets the pod through to Redis, as it does a moment after the pod's start."""
+        with self.step("the network policy lets the client in", deadline=_POLICY_SECONDS):
+            until(
+                lambda: redis_knock.knock(self.cluster, pod, address, 6379, ["PING"])["reached"],
+                what=f"{pod['metadata']['name']} reaches Redis", deadline=_POLICY_SECONDS, error=NoSteadyState,
+            )  # fmt: skip
+
+    def record_keys(self, *clusters: RayClusterHandle) -> None:
+        """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        for each in clusters:
+            storage = keys.storage_namespace(self._last_seen(each))
+            target = {**cluster_target(each), "storage": storage}
+            told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
+            self._probe("redis-keys", target, partial(self._list_keys, primary, storage, told))
+
+    def _list_keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
+        return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
+
+    def _last_seen(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster's last state in the history."""
+        wanted = (What.OBJECT, "rayclusters", cluster.namespace, cluster.name)
+        for entry in reversed(self.writer.entries()):
+            if (entry["what"], *(entry.get(key) for key in ("resource", "namespace", "name"))) == wanted:
+                found: Object = entry["object"]
+                return found
+        raise NoSteadyState(f"RayCluster {cluster.namespace}/{cluster.name} was never seen")
+
+    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
+        """Wait for the end of a RayCluster that is being deleted. One that stays is a result, not an error."""
+        with suppress(NotReached):
+            self.seen(
+                lambda e: e["what"] == What.OBJECT and e["resource"] == "rayclusters" and e["change"] == "DELETED"
+                and (e["namespace"], e["name"]) == (cluster.namespace, cluster.name),
+                what=f"the end of RayCluster {cluster.namespace}", deadline=deadline, since=since,
+            )  # fmt: skip
+
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def end_experiment(self) -> None:
@@ -491,55 +540,6 @@ class Lab:
             return leftovers.keys(self.cluster)
         except StackError:  # the API server is away: the namespaces have said so
             return []
-    def knock(
-        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
-    ) -> bool:
-        """Say one command to a Redis server, from the pod; record the answer, or why there was no connection."""
-        where = pod["metadata"]
-        target = {"name": name, "namespace": where["namespace"], "pod": where["name"], "address": f"{address}:{port}"}
-        answer = self._probe(
-            "redis-knock", target,
-            lambda: redis_knock.knock(self.cluster, pod, address, port, command, log_in=log_in),
-        )  # fmt: skip
-        return bool(answer.get("reached"))
-
-    def let_in(self, pod: Object, address: str) -> None:
-        """Wait until the network policy lets the pod through to Redis, as it does a moment after the pod's start."""
-        with self.step("the network policy lets the client in", deadline=_POLICY_SECONDS):
-            until(
-                lambda: redis_knock.knock(self.cluster, pod, address, 6379, ["PING"])["reached"],
-                what=f"{pod['metadata']['name']} reaches Redis", deadline=_POLICY_SECONDS, error=NoSteadyState,
-            )  # fmt: skip
-
-    def record_keys(self, *clusters: RayClusterHandle) -> None:
-        """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
-        primary = str(self.redis_primary_pod()["metadata"]["name"])
-        for each in clusters:
-            storage = keys.storage_namespace(self._last_seen(each))
-            target = {**cluster_target(each), "storage": storage}
-            told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
-            self._probe("redis-keys", target, partial(self._keys, primary, storage, told))
-
-    def _keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
-        return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
-
-    def _last_seen(self, cluster: RayClusterHandle) -> Object:
-        """The RayCluster's last state in the history."""
-        wanted = (What.OBJECT, "rayclusters", cluster.namespace, cluster.name)
-        for entry in reversed(self.writer.entries()):
-            if (entry["what"], *(entry.get(key) for key in ("resource", "namespace", "name"))) == wanted:
-                found: Object = entry["object"]
-                return found
-        raise NoSteadyState(f"RayCluster {cluster.namespace}/{cluster.name} was never seen")
-
-    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
-        """Wait for the end of a RayCluster that is being deleted. One that stays is a result, not an error."""
-        with suppress(NotReached):
-            self.seen(
-                lambda e: e["what"] == What.OBJECT and e["resource"] == "rayclusters" and e["change"] == "DELETED"
-                and (e["namespace"], e["name"]) == (cluster.namespace, cluster.name),
-                what=f"the end of RayCluster {cluster.namespace}", deadline=deadline, since=since,
-            )  # fmt: skip
 
     # --- plumbing ---------------------------------------------------------------------------------------------------
 

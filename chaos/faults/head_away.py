@@ -86,7 +86,7 @@ class HeadAway(Fault):
         return scheduled is not None and scheduled.get("reason") == "Unschedulable"
 
 
-@undoer("head-selector")
+@undoer("head-selector", namespace=str, cluster=str)
 def _let_come(cluster: Cluster, what: dict[str, Any]) -> None:
     namespace, name = what["namespace"], what["cluster"]
     if _is_gone(cluster, namespace, name):

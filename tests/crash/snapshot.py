@@ -246,6 +246,13 @@ def _objects(cluster: Cluster) -> Snapshot:
             if "deletionTimestamp" not in item["metadata"]
         },
     }
+    # Of those alone that have one: a cluster that is gone left nothing behind.
+    selectors = {
+        _name(item): selector
+        for item in cluster.list("rayclusters")
+        if (selector := item["spec"]["headGroupSpec"]["template"]["spec"].get("nodeSelector"))
+    }
+    found["Ray heads' node selectors"] = selectors
     for resource in ("clusterroles", "roles"):
         found[resource] = {_name(item): item.get("rules") or [] for item in cluster.list(resource)}
     for resource in ("networkpolicies", "deployments", "statefulsets", "daemonsets"):
