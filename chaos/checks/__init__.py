@@ -11,6 +11,8 @@ from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.environment import environment_is
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
+from chaos.checks.head_kept import head_kept
+from chaos.checks.head_recoveries import head_recoveries
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
 from chaos.checks.metadata import job_remembered, metadata_kept
@@ -20,8 +22,9 @@ from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.redis_keys import cluster_gone, keys_removed, keys_untouched
 from chaos.checks.submitter import one_submitter_job, same_job_reused
-from chaos.checks.timeout import workers_outlived_outage, workers_timed_out
+from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
 from chaos.checks.workers_lost import workers_lost
+from chaos.checks.workers_replaced import workers_replaced
 from chaos.checks.workers_survived import workers_survived
 
 __all__ = [
@@ -36,6 +39,9 @@ __all__ = [
     "driver_gone",
     "environment_is",
     "functional_twice",
+    "head_exited",
+    "head_kept",
+    "head_recoveries",
     "head_recovery",
     "head_recreated",
     "job_failed",
@@ -54,6 +60,7 @@ __all__ = [
     "status_moved_on",
     "workers_lost",
     "workers_outlived_outage",
+    "workers_replaced",
     "workers_survived",
     "workers_timed_out",
 ]

@@ -1,11 +1,11 @@
-"""FT-9: while the head is away, workers live as long as their reconnect time-out lasts, and no longer."""
+"""FT-7 and FT-9: with the GCS gone, Ray's processes live as long as their reconnect time-out lasts, and no longer."""
 
 from __future__ import annotations
 
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
-from chaos.history.reader import History, Injection, Lifetime, Object, State
+from chaos.history.reader import History, Injection, Lifetime, Object, State, is_terminating
 from chaos.verdict import Evidence, Finding, Outcome
 
 _TIMEOUT = "RAY_gcs_rpc_server_reconnect_timeout_s"
@@ -47,6 +47,27 @@ def _workers(history: History, namespace: str, cluster: str, since: float) -> li
 
 def _lost(pod: Lifetime, loss: facts.Loss) -> Evidence:
     return facts.evidence(loss.state, f"worker {pod.name} {loss.how}")
+
+
+@check
+def head_exited(history: History, *, namespace: str, cluster: str, timeout: float, slack: float = 15.0) -> Finding:
+    """The head's container ended by itself, not before ``timeout`` seconds after the fault and at most ``slack`` later.
+
+    The same pod goes on: a head that was deleted has not exited. For a time-out of 60 s the end was seen after 62 s.
+    """
+    fault, head = _loss_of_head(history, namespace, cluster)
+    since = facts.applied_at(fault)
+    loss = facts.loss(head, since)
+    assert loss is not None
+    after = loss.state.t - since
+    seen = (facts.fault_evidence(fault), facts.evidence(loss.state, f"head {head.name} {loss.how}"))
+    split = {"head_exited": round(after, 3)}
+    if loss.state.change == "DELETED" or is_terminating(loss.state.object):
+        raise Unjudged(f"head {head.name} was deleted, so its own end can't be told")
+    if not timeout <= after <= timeout + slack:
+        reason = f"head {loss.how} after {after:.1f} s, outside of {timeout:.0f} s to {timeout + slack:.0f} s"
+        return Finding(Outcome.BROKEN, reason, seen, split)
+    return Finding(Outcome.HOLDS, f"head {loss.how} after {after:.1f} s, time-out {timeout:.0f} s", seen, split)
 
 
 @check

@@ -3,9 +3,10 @@
 from functools import partial
 
 from chaos.checks.environment import environment_is
-from chaos.checks.timeout import workers_outlived_outage, workers_timed_out
+from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
 from chaos.experiment import experiment
 from chaos.faults.head_away import HeadAway
+from chaos.faults.kill_process import KillProcess
 from chaos.lab import Lab, cluster_target
 from chaos.settings import Level
 from chaos.stack.ray import RayClusterHandle
@@ -91,6 +92,40 @@ def test_workers_death_follows_their_timeout(lab: Lab) -> None:
         workers_timed_out(**b, timeout=45),
         control=("timeout-15", workers_timed_out(**a, timeout=45)),
     )
+
+
+@experiment(
+    ("FT-7", "rays-default"),
+    ("FT-7", "shortened"),
+    seconds=170,
+    level=Level.FULL,
+    relies_on=[Part.OPERATOR, Part.REDIS],
+)
+def test_gcs_dies_quietly(lab: Lab) -> None:
+    """The GCS ends by SIGTERM, which Ray takes for wanted: the head lives on without it until its time-out, the workers longer.
+
+    Two clusters, one with Ray's default of 60 s for its head and one with 20 s. Each is the other's control.
+    """
+    default, short = (
+        lab.ray_cluster("rays-default", ft=True),
+        lab.ray_cluster("shortened", ft=True, head_env={TIMEOUT: "20"}),
+    )
+    lab.ready(default, short)
+    lab.steady({default: [], short: []})
+    with lab.inject(
+        *(KillProcess.of(lab.head(each), signal="TERM", process="gcs_server") for each in (default, short))
+    ):
+        lab.functional_again({default: [], short: []})
+
+    a, b = cluster_target(default), cluster_target(short)
+    lab.expect(
+        "FT-7", "rays-default", head_exited(**a, timeout=60), workers_outlived_outage(**a),
+        control=("shortened", head_exited(**b, timeout=60)),
+    )  # fmt: skip
+    lab.expect(
+        "FT-7", "shortened", head_exited(**b, timeout=20), workers_outlived_outage(**b),
+        control=("rays-default", head_exited(**a, timeout=20)),
+    )  # fmt: skip
 
 
 def _without_head(lab: Lab, timeouts: dict[RayClusterHandle, float]) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checks import workers_outlived_outage, workers_timed_out
+from chaos.checks import head_exited, workers_outlived_outage, workers_timed_out
 
 WHERE = {"namespace": "ns", "cluster": "c1"}
 OUTLIVED = workers_outlived_outage(**WHERE)
@@ -96,3 +96,31 @@ def test_a_fault_elsewhere_is_not_about_this_cluster(outage, check):
         if entry["what"] == "fault":
             entry["target"]["namespace"] = "other"
     assert check.judge(outage.view()).outcome == "unknown"
+
+
+@pytest.fixture
+def quiet(story):
+    """The GCS is ended at 20 s; the head's container ends at 82 s and starts again."""
+    story.head_loss(("FT-7", "rays-default"))
+    story.drop(lambda e: e["what"] in ("object", "probe") and e["t"] > 20)
+    story.pod(68, "h1", "uid-h1", "head", ready=False)
+    story.pod(82, "h1", "uid-h1", "head", ready=False, restarts=1, exit_code=1)
+    return story
+
+
+@pytest.mark.parametrize(("timeout", "outcome"), [(60, "holds"), (20, "broken"), (90, "broken")])
+def test_the_head_ends_when_its_time_out_runs_out(quiet, timeout, outcome):
+    finding = head_exited(**WHERE, timeout=timeout).judge(quiet.view())
+    assert finding.outcome == outcome
+    assert finding.recovery_seconds == {"head_exited": 62}
+
+
+@pytest.mark.parametrize("end", [{"deleting": True}, {"change": "DELETED"}])
+def test_a_head_that_was_deleted_has_not_exited(quiet, end):
+    quiet.pod(70, "h1", "uid-h1", "head", **end)
+    assert head_exited(**WHERE, timeout=60).judge(quiet.view()).outcome == "unknown"
+
+
+def test_a_head_that_never_ended_shows_no_time_out(quiet):
+    quiet.drop(lambda e: e["what"] == "object" and e["t"] > 80)
+    assert head_exited(**WHERE, timeout=60).judge(quiet.view()).outcome == "unknown"
