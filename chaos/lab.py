@@ -153,7 +153,7 @@ class Lab:
         document: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "labels": {"kuberay-chaos/redis-client": "true"} if may_reach_redis else {}},
+            "metadata": {"name": name, "labels": {redis.CLIENT_LABEL: "true"} if may_reach_redis else {}},
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
@@ -385,10 +385,14 @@ class Lab:
 
     def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
         """The fault that deletes the RayCluster."""
+        return DeleteCluster.of(self.raycluster(cluster))
+
+    def raycluster(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster object. Raises NoSteadyState when there is none."""
         found = cluster.get(self.cluster)
         if found is None:
             raise NoSteadyState(f"there is no RayCluster {cluster.namespace}/{cluster.name}")
-        return DeleteCluster.of(found)
+        return found
 
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         """The fault that deletes the pod that an actor lives on, by what the last probe said of it."""
@@ -478,6 +482,15 @@ class Lab:
             target = {**cluster_target(each), "storage": storage}
             told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
             self._probe("redis-keys", target, partial(self._list_keys, primary, storage, told))
+
+    def remove_keys(self, cluster: RayClusterHandle) -> None:
+        """Remove what a deleted cluster left in Redis, as a person would. Raises StackError when any of it stays."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        storage = keys.storage_namespace(self._last_seen(cluster))
+        keys.remove(self.cluster, primary, storage)
+        self.writer.write(
+            What.NOTE, text=f"the keys of {cluster.namespace}/{cluster.name} were removed from Redis by hand"
+        )
 
     def _list_keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
         return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}

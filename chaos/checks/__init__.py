@@ -20,7 +20,7 @@ from chaos.checks.one_head import one_head
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
-from chaos.checks.redis_keys import cluster_gone, keys_removed, keys_untouched
+from chaos.checks.redis_keys import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
 from chaos.checks.workers_lost import workers_lost
@@ -33,6 +33,7 @@ __all__ = [
     "actor_started_anew",
     "attempt_unchanged",
     "check",
+    "cleanup_failed",
     "cluster_gone",
     "connection_kept",
     "connection_stalled",
@@ -46,6 +47,7 @@ __all__ = [
     "head_recreated",
     "job_failed",
     "job_remembered",
+    "keys_left",
     "keys_removed",
     "keys_untouched",
     "metadata_kept",

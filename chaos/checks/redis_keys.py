@@ -10,7 +10,7 @@ from __future__ import annotations
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
-from chaos.history.reader import History, Injection, Lifetime, Probe
+from chaos.history.reader import History, Injection, Lifetime, Object, Probe, condition
 from chaos.verdict import Evidence, Finding, Outcome
 
 
@@ -35,8 +35,8 @@ def _deletion(history: History, namespace: str, cluster: str) -> tuple[Injection
     """The fault that deleted the cluster, and the cluster."""
     for fault in facts.applied(history):
         uid = str((fault.steps["apply"].get("target") or {}).get("uid"))
-        found = history.object(uid)
-        if found is not None and (found.resource, found.namespace, found.name) == ("rayclusters", namespace, cluster):
+        found = history.object(uid) if fault.name == "delete-cluster" else None
+        if found is not None and (found.namespace, found.name) == (namespace, cluster):
             return fault, found
     raise Unjudged(f"no fault deleted {cluster} in {namespace}")
 
@@ -61,6 +61,44 @@ def keys_untouched(history: History, *, namespace: str, cluster: str) -> Finding
         return Finding(Outcome.BROKEN, f"{facts.plural(len(lost), 'key')} lost: {', '.join(lost)}", seen)
     kept = len(before.value["keys"])
     return Finding(Outcome.HOLDS, f"all {kept} keys of {before.value['pattern']} are still there", seen)
+
+
+@check
+def keys_left(history: History, *, namespace: str, cluster: str) -> Finding:
+    """Keys of the cluster are there when last looked for; they are told with the command that removes them."""
+    before, after = _looks(history, namespace, cluster)
+    seen = (_told(before), _told(after))
+    left = after.value["keys"]
+    if not left:
+        return Finding(Outcome.BROKEN, f"no key of {after.value['pattern']} is left", seen)
+    reason = f"{len(left)} of {len(before.value['keys'])} keys of {after.value['pattern']} left; they are removed by: "
+    return Finding(Outcome.HOLDS, reason + str(after.value["remove"]), seen)
+
+
+@check
+def cleanup_failed(history: History, *, namespace: str, cluster: str) -> Finding:
+    """The clean-up Job of the cluster ended as Failed; ``recovery_seconds`` tells after how many seconds."""
+    fault, _ = _deletion(history, namespace, cluster)
+    since = facts.applied_at(fault)
+    labels = {"ray.io/cluster": cluster, "ray.io/node-type": "redis-cleanup"}
+    jobs = facts.seen_in(history, history.objects("jobs", namespace=namespace, labels=labels))
+    if not jobs:
+        raise Unjudged(f"no clean-up Job of {cluster} was seen")
+    job = jobs[-1]
+    for kind, outcome in (("Complete", Outcome.BROKEN), ("Failed", Outcome.HOLDS)):
+        ended = job.first(lambda state, kind=kind: _has(state, kind))
+        if ended is not None:
+            took = round(ended.t - since, 3)
+            seen = (facts.fault_evidence(fault), facts.evidence(ended, f"Job {job.name} {kind}"))
+            return Finding(
+                outcome, f"clean-up Job {kind} {took:.1f} s after the deletion", seen, {"cleanup_ended": took}
+            )
+    raise Unjudged(f"the clean-up Job {job.name} was not seen to end")
+
+
+def _has(job: Object, kind: str) -> bool:
+    found = condition(job, kind)
+    return found is not None and found.get("status") == "True"
 
 
 @check

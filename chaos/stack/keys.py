@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from chaos.errors import StackError
 from chaos.stack import redis
 from chaos.stack.cluster import Cluster, Object
@@ -26,7 +28,7 @@ def pattern(storage: str) -> str:
 def names(cluster: Cluster, primary: str, storage: str) -> list[str]:
     """The names of its keys, sorted, asked of the pod that is Redis' primary. Raises `StackError`."""
     argv = ["timeout", "10", "redis-cli", "--scan", "--pattern", pattern(storage)]
-    scanned = cluster.exec(redis.NAMESPACE, primary, argv, container="redis", timeout=_SCAN_SECONDS)
+    scanned = cluster.exec(redis.NAMESPACE, primary, argv, container=redis.CONTAINER, timeout=_SCAN_SECONDS)
     # redis-cli tells of errors, a refused login among them, on its standard output and exits with 0.
     lines = scanned.text.splitlines()
     if not scanned.ok or any(not line.startswith(f"RAY{storage}@") for line in lines if line):
@@ -36,5 +38,17 @@ def names(cluster: Cluster, primary: str, storage: str) -> list[str]:
 
 def removal(primary: str, storage: str) -> str:
     """The command that removes its keys by hand, for a person to paste; the password is in the container."""
-    script = f"redis-cli --scan --pattern '{pattern(storage)}' | xargs -r redis-cli unlink"
-    return f'kubectl -n {redis.NAMESPACE} exec {primary} -c redis -- sh -c "{script}"'
+    command = ["kubectl", f"--namespace={redis.NAMESPACE}", "exec", primary, f"--container={redis.CONTAINER}", "--"]
+    return shlex.join([*command, *_unlink(storage)])
+
+
+def remove(cluster: Cluster, primary: str, storage: str) -> None:
+    """Does the same. Raises `StackError` when any key stays."""
+    done = cluster.exec(redis.NAMESPACE, primary, _unlink(storage), container=redis.CONTAINER, timeout=_SCAN_SECONDS)
+    done.require(f"the removal of the keys of {storage}")
+    if left := names(cluster, primary, storage):
+        raise StackError(f"{len(left)} keys of {storage} stay in Redis", fix=removal(primary, storage))
+
+
+def _unlink(storage: str) -> list[str]:
+    return ["sh", "-c", 'redis-cli --scan --pattern "$0" | xargs -r redis-cli unlink', pattern(storage)]

@@ -32,6 +32,7 @@ from chaos.faults.redis_lose_data import RedisLoseData
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.faults.restart_container import RestartContainer
+from chaos.faults.shut_out import ShutOut
 from chaos.faults.stop_process import StopProcess
 from chaos.kernel import FEATURES, has
 from chaos.machine import LocalMachine
@@ -80,6 +81,7 @@ KINDS: Mapping[str, Row] = {
     "delete-pod, graceful": Row(DeletePod, lambda stage: DeletePod.of(stage.pod("victim"), grace=1)),
     "delete-cluster": Row(DeleteCluster, lambda stage: DeleteCluster.of(stage.raycluster("victim"))),
     "head-away": Row(HeadAway, lambda stage: HeadAway.of(stage.head(stage.raycluster("held")))),
+    "shut-out": Row(ShutOut, lambda stage: ShutOut.of(stage.raycluster("stranger"))),
     "delete-job": Row(DeleteJob, lambda stage: DeleteJob.of(stage.job("victim"))),
     "kill-process, main": Row(KillProcess, lambda stage: KillProcess.of(stage.pod("victim"))),
     "kill-process, by name": Row(KillProcess, lambda stage: KillProcess.of(stage.pod("victim"), process="python3")),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checks import cluster_gone, keys_removed, keys_untouched
+from chaos.checks import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
 
 WHERE = {"namespace": "ns", "cluster": "c1"}
 REMOVED, UNTOUCHED = keys_removed(**WHERE), keys_untouched(**WHERE)
@@ -94,5 +94,48 @@ def test_a_gap_may_hide_the_end(deletion):
     assert GONE.judge(deletion.view()).outcome == "unknown"
 
 
+def test_it_is_the_deletion_that_counts_and_no_fault_before_it(deletion):
+    deletion.step("shut-out", "apply", 14, {"namespace": "ns", "cluster": "c1", "uid": "uid-c1"})
+    assert GONE.judge(deletion.view()).recovery_seconds == {"object_gone": 9}
+
+
 def test_a_cluster_that_nobody_deleted(deletion):
     assert cluster_gone(namespace="ns", cluster="other", within=60).judge(deletion.view()).outcome == "unknown"
+
+
+LEFT, FAILED = keys_left(**WHERE), cleanup_failed(**WHERE)
+
+
+def test_keys_that_are_left_are_told_with_what_removes_them(deletion):
+    look(deletion, 30, "b")
+    finding = LEFT.judge(deletion.view())
+    assert finding.outcome == "holds"
+    assert finding.reason == "1 of 2 keys of RAYx@* left; they are removed by: kubectl"
+
+
+def test_no_keys_left(deletion):
+    look(deletion, 30)
+    assert LEFT.judge(deletion.view()).outcome == "broken"
+
+
+def test_keys_that_nobody_looked_for(deletion):
+    assert LEFT.judge(deletion.view()).outcome == "unknown"
+
+
+def clean_up(story, t, condition=None, cluster="c1"):
+    labels = {"ray.io/cluster": cluster, "ray.io/node-type": "redis-cleanup"}
+    metadata = {"name": "c1-redis-cleanup", "namespace": "ns", "uid": "uid-job", "labels": labels}
+    conditions = [{"type": condition, "status": "True"}] if condition else []
+    story.object("jobs", t, {"metadata": metadata, "status": {"conditions": conditions}})
+
+
+@pytest.mark.parametrize(("condition", "outcome"), [("Failed", "holds"), ("Complete", "broken"), (None, "unknown")])
+def test_how_the_clean_up_ended(deletion, condition, outcome):
+    clean_up(deletion, 23)
+    clean_up(deletion, 28, condition)
+    assert FAILED.judge(deletion.view()).outcome == outcome
+
+
+def test_another_clusters_clean_up_is_not_this_ones(deletion):
+    clean_up(deletion, 28, "Failed", cluster="other")
+    assert FAILED.judge(deletion.view()).outcome == "unknown"
