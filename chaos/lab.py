@@ -107,16 +107,17 @@ class Lab:
     def ray_cluster(
         self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
         head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
+        spec: Mapping[str, object] | None = None,
     ) -> RayClusterHandle:  # fmt: skip
         """Create a Ray cluster in a namespace of its own; `ready` waits for it.
 
-        ``storage`` is its external storage namespace, by default KubeRay's choice.
+        ``storage`` is its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
         """
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env, storage=storage,
-            arm=arm,
+            spec=spec, arm=arm,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -182,6 +183,23 @@ class Lab:
         )  # fmt: skip
         found: Object = entry["object"]
         return found
+
+    def amend(self, cluster: RayClusterHandle, spec: Mapping[str, object]) -> None:
+        """Merge this into the RayCluster's spec; the operator heeds it in what it makes from now on."""
+        self.cluster.patch("rayclusters", cluster.namespace, cluster.name, {"spec": spec})
+
+    def head_restarts(self, cluster: RayClusterHandle, times: int, *, deadline: float) -> None:
+        """Wait until the head was restarted so often. One that never is is a result, not an error."""
+
+        def restarted(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "pods" or entry["namespace"] != cluster.namespace:
+                return False
+            labels = entry["object"]["metadata"].get("labels") or {}
+            return labels.get("ray.io/node-type") == ray.HEAD and restarts(entry["object"]) >= times
+
+        with suppress(NotReached):
+            what = f"{times} restarts of the head in {cluster.namespace}"
+            self.seen(restarted, what=what, deadline=deadline, since=0)
 
     def ready(self, *clusters: RayClusterHandle) -> None:
         """Wait until all pods are Ready and the job API answers through each head."""

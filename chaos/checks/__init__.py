@@ -11,6 +11,7 @@ from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.environment import environment_is
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
+from chaos.checks.head_crash_loops import head_crash_loops
 from chaos.checks.head_kept import head_kept
 from chaos.checks.head_recoveries import head_recoveries
 from chaos.checks.head_recovery import head_recovery
@@ -40,6 +41,7 @@ __all__ = [
     "driver_gone",
     "environment_is",
     "functional_twice",
+    "head_crash_loops",
     "head_exited",
     "head_kept",
     "head_recoveries",

@@ -7,6 +7,8 @@ removes them by hand.
 
 from __future__ import annotations
 
+from functools import partial
+
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
@@ -86,7 +88,7 @@ def cleanup_failed(history: History, *, namespace: str, cluster: str) -> Finding
         raise Unjudged(f"no clean-up Job of {cluster} was seen")
     job = jobs[-1]
     for kind, outcome in (("Complete", Outcome.BROKEN), ("Failed", Outcome.HOLDS)):
-        ended = job.first(lambda state, kind=kind: _has(state, kind))
+        ended = job.first(partial(_has, kind))
         if ended is not None:
             took = round(ended.t - since, 3)
             seen = (facts.fault_evidence(fault), facts.evidence(ended, f"Job {job.name} {kind}"))
@@ -96,7 +98,7 @@ def cleanup_failed(history: History, *, namespace: str, cluster: str) -> Finding
     raise Unjudged(f"the clean-up Job {job.name} was not seen to end")
 
 
-def _has(job: Object, kind: str) -> bool:
+def _has(kind: str, job: Object) -> bool:
     found = condition(job, kind)
     return found is not None and found.get("status") == "True"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from chaos import paths, workloads
 from chaos.errors import NoSteadyState, NotReached, StackError
@@ -112,11 +113,13 @@ def create_ray_cluster(
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
     storage: str = "",
+    spec: Mapping[str, object] | None = None,
     arm: str = "",
 ) -> RayClusterHandle:
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
-    ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID.
+    ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
+    the manifest's as a JSON merge patch (RFC 7386).
     """
     document = _document(
         "raycluster.yaml",
@@ -132,6 +135,7 @@ def create_ray_cluster(
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
     if storage:
         document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
+    document["spec"] = _merged(document["spec"], spec or {})
     cluster.create("rayclusters", namespace, document)
     return RayClusterHandle(namespace, name, ft, workers, arm)
 
@@ -211,6 +215,18 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     _add_env(spec["headGroupSpec"], head_env)
     for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
+
+
+def _merged(old: object, patch: object) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
 def _add_env(group: Object, env: Mapping[str, str]) -> None:
