@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -18,18 +19,19 @@ from chaos.console import Console
 from chaos.errors import ChaosError, FeatureMissing, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
 from chaos.faults.base import Fault
+from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
 from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
-from chaos.stack import kuberay, leftovers, ray, redis
+from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
-from chaos.workloads import probes
+from chaos.workloads import probes, redis_knock
 from chaos.workloads.connection import HeldConnection
 from chaos.workloads.records import job_record, submission_ids, submit
 
@@ -48,6 +50,10 @@ _LOOK_EVERY = 0.5
 REMOVAL_SECONDS = 120.0
 # A cluster gets Ready, its submitter submits, and the operator asks for the job's status every 3 s.
 RUNNING_SECONDS = ray.READY_SECONDS + 60.0
+# The finalizer, the Services and then the pods, each a reconcile of its own at a tenth of a CPU, 2 s apart at worst.
+_MADE_SECONDS = 60.0
+# The CNI takes a new pod into its sets at the pod's event: a second, and several on a busy machine.
+_POLICY_SECONDS = 20.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 _ENTRYPOINT = "python /chaos/ledger_job.py"
@@ -105,8 +111,15 @@ class Lab:
 
     # --- workloads --------------------------------------------------------------------------------------------------
 
-    def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
-        """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+    def ray_cluster(
+        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
+        head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
+        spec: Mapping[str, object] | None = None,
+    ) -> RayClusterHandle:  # fmt: skip
+        """Create a Ray cluster in a namespace of its own; `ready` waits for it.
+
+        ``storage`` is its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
+        """
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
             raise FeatureMissing(
                 f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
@@ -114,7 +127,8 @@ class Lab:
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, arm=arm, ledger=self._ledger is not None,
+            redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env, storage=storage,
+            spec=spec, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -172,12 +186,12 @@ class Lab:
             self._namespaces.append(name)
         return name
 
-    def witness(self, namespace: str) -> Object:
-        """A pod that may reach Redis and that no fault is about; Ready."""
+    def witness(self, namespace: str, name: str = "witness", *, may_reach_redis: bool = True) -> Object:
+        """A pod that may reach Redis, or may not, and that no fault is about; Ready."""
         document: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "witness", "labels": {"kuberay-chaos/redis-client": "true"}},
+            "metadata": {"name": name, "labels": {redis.CLIENT_LABEL: "true"} if may_reach_redis else {}},
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
@@ -202,19 +216,59 @@ class Lab:
         made = self.cluster.create("pods", namespace, document)
         entry = self.seen(
             lambda e: e.get("uid") == made["metadata"]["uid"] and ray.is_ready(e["object"]),
-            what="the witness pod Ready", deadline=60, since=since,
+            what=f"the pod {name} Ready", deadline=60, since=since,
         )  # fmt: skip
         found: Object = entry["object"]
         return found
+
+    def amend(self, cluster: RayClusterHandle, spec: Mapping[str, object]) -> None:
+        """Merge this into the RayCluster's spec; the operator heeds it in what it makes from now on."""
+        self.cluster.patch("rayclusters", cluster.namespace, cluster.name, {"spec": spec})
+
+    def head_restarts(self, cluster: RayClusterHandle, times: int, *, deadline: float) -> None:
+        """Wait until the head was restarted so often. One that never is is a result, not an error."""
+
+        def restarted(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "pods" or entry["namespace"] != cluster.namespace:
+                return False
+            labels = entry["object"]["metadata"].get("labels") or {}
+            return labels.get("ray.io/node-type") == ray.HEAD and restarts(entry["object"]) >= times
+
+        with suppress(NotReached):
+            what = f"{times} restarts of the head in {cluster.namespace}"
+            self.seen(restarted, what=what, deadline=deadline, since=0)
 
     def ready(self, *clusters: RayClusterHandle) -> None:
         """Wait until all pods are Ready and the job API answers through each head."""
         with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
             self._each(clusters, lambda each: each.wait_ready(self.cluster))
 
+    def pods_made(self, *clusters: RayClusterHandle) -> None:
+        """Wait until the operator has made all pods; whether they ever run is another matter."""
+        for each in clusters:
+            for node_type, count in ((ray.HEAD, 1), (ray.WORKER, each.workers)):
+                self._made(each, node_type, count)
+
+    def _made(self, cluster: RayClusterHandle, node_type: str, count: int) -> None:
+        uids: set[str] = set()
+
+        def last(entry: Entry) -> bool:
+            if entry["what"] == What.OBJECT and entry["resource"] == "pods":
+                labels = entry["object"]["metadata"].get("labels") or {}
+                of = (entry["namespace"], labels.get("ray.io/cluster"), labels.get("ray.io/node-type"))
+                if of == (cluster.namespace, cluster.name, node_type):
+                    uids.add(entry["uid"])
+            return len(uids) >= count
+
+        self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
+
     def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
         """A detached actor that counts, on a worker."""
         probes.start_counter(self.cluster, cluster, name=name, at=at)
+
+    def start_chatter(self, *clusters: RayClusterHandle) -> None:
+        """On each worker an actor that writes to the GCS every second, so that its loss is noticed."""
+        self._each(clusters, lambda each: probes.start_chatter(self.cluster, each))
 
     def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
         """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
@@ -273,6 +327,15 @@ class Lab:
         self.phase("observe", seconds=seconds, why=why)
         with self.step(why, deadline=seconds):
             pause(seconds)
+
+    def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
+        """What each GCS remembers of its cluster; with ``make`` after something to remember was put there."""
+        self._each(
+            clusters,
+            lambda each: self._probe(
+                "metadata", cluster_target(each), lambda: probes.metadata(self.cluster, each, make=make)
+            ),
+        )
 
     def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
         """Ray's record of a submitted job, and whether its driver is a process of the head."""
@@ -467,6 +530,17 @@ class Lab:
         """The fault that deletes the cluster's head pod."""
         return DeletePod.of(self.head(cluster), grace=grace)
 
+    def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
+        """The fault that deletes the RayCluster."""
+        return DeleteCluster.of(self.raycluster(cluster))
+
+    def raycluster(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster object. Raises NoSteadyState when there is none."""
+        found = cluster.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayCluster {cluster.namespace}/{cluster.name}")
+        return found
+
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         """The fault that deletes the pod that an actor lives on, by what the last probe said of it."""
         answers = [
@@ -515,6 +589,11 @@ class Lab:
         assert primary.address is not None
         return primary.address
 
+    def redis_replica(self) -> str:
+        """The address of a replica."""
+        members = redis.assert_agreed(self.cluster).members
+        return next(m.address for m in members if m.role == "slave" and m.address is not None)
+
     def redis_primary_pod(self) -> Object:
         """The pod of the primary."""
         address = self.redis_primary()
@@ -535,6 +614,65 @@ class Lab:
             return {"ok": True, "primary": primary, "disagreement": health.disagreement, "members": members}
 
         self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
+
+    def knock(
+        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
+    ) -> bool:
+        """Say one command to a Redis server, from the pod; record the answer, or why there was no connection."""
+        where = pod["metadata"]
+        target = {"name": name, "namespace": where["namespace"], "pod": where["name"], "address": f"{address}:{port}"}
+        answer = self._probe(
+            "redis-knock", target,
+            lambda: redis_knock.knock(self.cluster, pod, address, port, command, log_in=log_in),
+        )  # fmt: skip
+        return bool(answer.get("reached"))
+
+    def let_in(self, pod: Object, address: str) -> None:
+        """Wait until the network policy lets the pod through to Redis, as it does a moment after the pod's start."""
+        with self.step("the network policy lets the client in", deadline=_POLICY_SECONDS):
+            until(
+                lambda: redis_knock.knock(self.cluster, pod, address, 6379, ["PING"])["reached"],
+                what=f"{pod['metadata']['name']} reaches Redis", deadline=_POLICY_SECONDS, error=NoSteadyState,
+            )  # fmt: skip
+
+    def record_keys(self, *clusters: RayClusterHandle) -> None:
+        """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        for each in clusters:
+            storage = keys.storage_namespace(self._last_seen(each))
+            target = {**cluster_target(each), "storage": storage}
+            told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
+            self._probe("redis-keys", target, partial(self._list_keys, primary, storage, told))
+
+    def remove_keys(self, cluster: RayClusterHandle) -> None:
+        """Remove what a deleted cluster left in Redis, as a person would. Raises StackError when any of it stays."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        storage = keys.storage_namespace(self._last_seen(cluster))
+        keys.remove(self.cluster, primary, storage)
+        self.writer.write(
+            What.NOTE, text=f"the keys of {cluster.namespace}/{cluster.name} were removed from Redis by hand"
+        )
+
+    def _list_keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
+        return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
+
+    def _last_seen(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster's last state in the history."""
+        wanted = (What.OBJECT, "rayclusters", cluster.namespace, cluster.name)
+        for entry in reversed(self.writer.entries()):
+            if (entry["what"], *(entry.get(key) for key in ("resource", "namespace", "name"))) == wanted:
+                found: Object = entry["object"]
+                return found
+        raise NoSteadyState(f"RayCluster {cluster.namespace}/{cluster.name} was never seen")
+
+    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
+        """Wait for the end of a RayCluster that is being deleted. One that stays is a result, not an error."""
+        with suppress(NotReached):
+            self.seen(
+                lambda e: e["what"] == What.OBJECT and e["resource"] == "rayclusters" and e["change"] == "DELETED"
+                and (e["namespace"], e["name"]) == (cluster.namespace, cluster.name),
+                what=f"the end of RayCluster {cluster.namespace}", deadline=deadline, since=since,
+            )  # fmt: skip
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from chaos import paths, workloads
 from chaos.errors import NoSteadyState, NotReached, StackError
@@ -116,12 +117,16 @@ def create_ray_cluster(
     workers: int = 2,
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
+    storage: str = "",
+    spec: Mapping[str, object] | None = None,
     arm: str = "",
     ledger: bool = True,
 ) -> RayClusterHandle:
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
     ``ledger`` tells whether the nodes have the run's folder.
+    ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
+    the manifest's as a JSON merge patch (RFC 7386).
     """
     document = _document(
         "raycluster.yaml",
@@ -137,6 +142,9 @@ def create_ray_cluster(
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
     if not ledger:
         _drop_ledger(document["spec"])
+    if storage:
+        document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
+    document["spec"] = _merged(document["spec"], spec or {})
     cluster.create("rayclusters", namespace, document)
     return RayClusterHandle(namespace, name, ft, workers, arm)
 
@@ -224,6 +232,18 @@ def _drop_ledger(spec: Object) -> None:
         pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "ledger"]
         for container in pod["containers"]:
             container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "ledger"]
+
+
+def _merged(old: object, patch: object) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
 def _add_env(group: Object, env: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from chaos.waiting import until
 NAMESPACE = "kuberay-chaos-redis"
 SECRET = "redis-auth"  # noqa: S105 - the name of a Secret, not a password
 SENTINEL_ADDRESS = f"sentinel.{NAMESPACE}.svc.cluster.local:26379"
+CLIENT_LABEL = "kuberay-chaos/redis-client"  # of pods that the network policies let through
 SERVICE_NAME = "ray"  # what the Sentinels call the one shard
 MEMBERS = ("redis-0", "redis-1", "redis-2")
 CONTAINER = "redis"  # the one of a member's pod in which the server runs

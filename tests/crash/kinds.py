@@ -12,8 +12,10 @@ from chaos.faults.api_server_pause import ApiServerPause
 from chaos.faults.base import Fault
 from chaos.faults.cpu_pressure import CpuPressure
 from chaos.faults.delay import Delay
+from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_job import DeleteJob
 from chaos.faults.delete_pod import DeletePod
+from chaos.faults.head_away import HeadAway
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.loss import Loss
 from chaos.faults.memory_pressure import MemoryPressure
@@ -30,6 +32,7 @@ from chaos.faults.redis_lose_data import RedisLoseData
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.faults.restart_container import RestartContainer
+from chaos.faults.shut_out import ShutOut
 from chaos.faults.stop_process import StopProcess
 from chaos.kernel import FEATURES, has
 from chaos.machine import LocalMachine
@@ -76,6 +79,9 @@ def _busy(build: Callable[[Object], Fault]) -> Callable[[Stage], Fault]:
 KINDS: Mapping[str, Row] = {
     "delete-pod, forced": Row(DeletePod, lambda stage: DeletePod.of(stage.pod("victim"))),
     "delete-pod, graceful": Row(DeletePod, lambda stage: DeletePod.of(stage.pod("victim"), grace=1)),
+    "delete-cluster": Row(DeleteCluster, lambda stage: DeleteCluster.of(stage.raycluster("victim"))),
+    "head-away": Row(HeadAway, lambda stage: HeadAway.of(stage.head(stage.raycluster("held")))),
+    "shut-out": Row(ShutOut, lambda stage: ShutOut.of(stage.raycluster("stranger"))),
     "delete-job": Row(DeleteJob, lambda stage: DeleteJob.of(stage.job("victim"))),
     "kill-process, main": Row(KillProcess, lambda stage: KillProcess.of(stage.pod("victim"))),
     "kill-process, by name": Row(KillProcess, lambda stage: KillProcess.of(stage.pod("victim"), process="python3")),

@@ -246,6 +246,11 @@ def _objects(cluster: Cluster) -> Snapshot:
             if "deletionTimestamp" not in item["metadata"]
         },
     }
+    for item in cluster.list("rayclusters"):
+        template = item["spec"]["headGroupSpec"]["template"]
+        # Of those alone that are not as our manifest has them: a cluster that is gone left nothing behind.
+        if template["spec"].get("nodeSelector") or redis.CLIENT_LABEL not in template["metadata"].get("labels", {}):
+            found[f"head template of {_name(item)}"] = template
     for resource in ("clusterroles", "roles"):
         found[resource] = {_name(item): item.get("rules") or [] for item in cluster.list(resource)}
     for resource in ("networkpolicies", "deployments", "statefulsets", "daemonsets"):

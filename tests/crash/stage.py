@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chaos.faults import redis_targets
-from chaos.stack import redis
+from chaos.stack import ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.waiting import until
 
@@ -34,6 +34,7 @@ class Stage:
         self._image = image
         self._start = start
         self._jobs: list[str] = []
+        self._rayclusters: list[str] = []
         self._clients: list[subprocess.Popen[bytes]] = []
 
     def pod(self, name: str) -> Object:
@@ -69,6 +70,31 @@ class Stage:
         self._jobs.append(name)
         return until(lambda: self.cluster.get("jobs", self.namespace, name), what=f"Job {name}", deadline=10)
 
+    def raycluster(self, name: str) -> Object:
+        """A Ray cluster without workers; whether Ray ever starts in it is no matter."""
+        name = f"{name}-{uuid.uuid4().hex[:5]}"
+        handle = ray.create_ray_cluster(
+            self.cluster,
+            self.namespace,
+            name,
+            ft=False,
+            image=self._image,
+            ray_version=self._image.rpartition(":")[2],
+            workers=0,
+        )
+        self._rayclusters.append(name)
+        return until(lambda: handle.get(self.cluster), what=f"RayCluster {name}", deadline=10)
+
+    def head(self, raycluster: Object) -> Object:
+        """The Ray cluster's head pod, once it has a node."""
+        handle = ray.RayClusterHandle(self.namespace, raycluster["metadata"]["name"], ft=False, workers=0)
+
+        def placed() -> Object | None:
+            head = handle.head_pod(self.cluster)
+            return head if head and head["spec"].get("nodeName") else None
+
+        return until(placed, what=f"the head of {handle.name}", deadline=60)
+
     def node(self, *, control_plane: bool = False, nth: int = 0) -> Object:
         """A node as the API server describes it: the control plane, or the nth worker."""
         nodes = self.cluster.list("nodes")
@@ -94,3 +120,5 @@ class Stage:
             client.stdout.close()
         for name in self._jobs:
             self.cluster.delete("jobs", self.namespace, name)
+        for name in self._rayclusters:
+            self.cluster.delete("rayclusters", self.namespace, name)
