@@ -11,12 +11,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from chaos import __version__
 from chaos.console import Console
-from chaos.errors import ChaosError, UsageError
+from chaos.errors import ChaosError, EngineError, StackError, UsageError
 from chaos.locks import hold
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Option, Settings, add_run_arguments, add_stack_arguments
 from chaos.signals import Interrupted, handled
@@ -86,7 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     lock = actions.add_parser("lock", help="fetch the digests of the official images and bind them")
     add_stack_arguments(lock)
     lock.set_defaults(verb=_images_lock)
-    add_stack_arguments(add("down", _down, "remove the stack, and the engine if it was started for it"))
+    down = add("down", _down, "remove the stack, and the engine if it was started for it")
+    down.add_argument("--orphans", action="store_true", help="instead, list what dead runs left, whatever their stack")
+    down.add_argument("--yes", action="store_true", help="with --orphans: remove it")
+    add_stack_arguments(down)
     return parser
 
 
@@ -137,11 +141,18 @@ def _doctor(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _stack_held(settings: Settings, console: Console, who: str) -> AbstractContextManager[None]:
+    """No other command works on this stack meanwhile."""
+    from chaos.stack import stack  # noqa: PLC0415
+
+    return hold(stack.lock_path(settings.name), who=who, wait=settings.wait, tell=console.info)
+
+
 def _up(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    with hold(stack.lock_path(settings.name), who="up"):
+    with _stack_held(settings, console, "up"):
         running = stack.up(settings, console)
     console.info(stack.farewell(running))
     return 0
@@ -183,7 +194,8 @@ def _forwarded(arguments: argparse.Namespace, options: Sequence[Option]) -> list
         value = getattr(arguments, option.name.replace("-", "_"), None)
         if option.name == "select" or not value:
             continue
-        words.append(f"--chaos-{option.name}" if value is True else f"--chaos-{option.name}={value}")
+        for each in value if isinstance(value, list) else [value]:
+            words.append(f"--chaos-{option.name}" if each is True else f"--chaos-{option.name}={each}")
     return words
 
 
@@ -203,10 +215,15 @@ def _heal(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    with hold(stack.lock_path(settings.name), who="heal"):
-        healed = stack.heal_running(settings)
+    with _stack_held(settings, console, "heal"):
+        healed, failed = stack.heal_running(settings)
     for sentence in healed:
         console.info(sentence)
+    if failed:
+        raise StackError(
+            f"{len(healed)} undone, not healed: {'; '.join(failed)}",
+            fix="mend what is named and heal again, or remove the stack with all that is left in it: `kuberay-chaos down`",
+        )
     console.info("nothing to heal" if not healed else f"{len(healed)} undone")
     return 0
 
@@ -288,6 +305,32 @@ def _down(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.stack import stack  # noqa: PLC0415
 
     settings = Settings.from_args(arguments)
-    with hold(stack.lock_path(settings.name), who="down"):
+    if arguments.orphans:
+        return _down_orphans(console, remove=arguments.yes)
+    if arguments.yes:
+        raise UsageError("--yes goes with --orphans", fix="`kuberay-chaos down` removes the stack without asking")
+    with _stack_held(settings, console, "down"):
         stack.down(settings, console)
+    return 0
+
+
+def _down_orphans(console: Console, *, remove: bool) -> int:
+    from chaos.stack import orphans, stack  # noqa: PLC0415
+    from chaos.stack.engine import Engine, reachable  # noqa: PLC0415
+
+    reachable().require("the Docker engine", error=EngineError, fix="start it: what is left in it can't be seen")
+    engine = Engine()
+    found = orphans.find(engine)
+    for orphan in found:
+        console.info(str(orphan))
+    if not found:
+        console.info("no run that died has left anything")
+    elif not remove:
+        console.info(f"{len(found)} left behind; `kuberay-chaos down --orphans --yes` removes them")
+    else:
+        removed, failed = orphans.remove(engine, found)
+        console.info(f"{len(removed)} removed")
+        if failed:
+            raise StackError("; ".join(failed), fix="end what still uses them, and try again")
+        stack.stop_unused_engine(engine, console)
     return 0

@@ -12,6 +12,7 @@
     └── Unjudged                  exit 2   an experiment could not be judged; the verdict is `unknown`
         ├── NoSteadyState                  the stack or workload was not steady before the fault
         ├── NoEffect                       the fault was applied and its effect was not seen
+        ├── NotAllowed                     the fault would reach beyond our own namespaces on a cluster that isn't ours
         ├── FeatureMissing                 the machine, kernel or cluster lacks what a fault needs
         └── NotReached                     something awaited did not come within its deadline
 
@@ -71,6 +72,10 @@ class NoSteadyState(Unjudged):
 
 class NoEffect(Unjudged):
     """A fault was applied and no independent probe saw its effect."""
+
+
+class NotAllowed(Unjudged):
+    """A fault would reach beyond our own namespaces, on a cluster that isn't ours, and was not allowed by name."""
 
 
 class FeatureMissing(Unjudged):

@@ -38,7 +38,7 @@ FEATURES = (
     Feature("veth", "the pods' network", (Way("VETH", "veth", "/sys/module/veth"),), required=True),
     Feature(
         "iptables",
-        "services, and the fault kinds black hole and refusal",
+        "services, and the fault kind partition",
         (
             Way("IP_NF_IPTABLES", "ip_tables", "/proc/net/ip_tables_names"),
             Way("NFT_COMPAT", "nft_compat"),  # iptables in its nf_tables form
@@ -47,7 +47,7 @@ FEATURES = (
     ),
     Feature(
         "reject",
-        "the fault kind reset, and sealing",
+        "partitions that refuse or reset, and sealing",
         (Way("IP_NF_TARGET_REJECT", "ipt_REJECT"), Way("NFT_REJECT_IPV4", "nft_reject_ipv4")),
         required=True,
     ),
@@ -59,7 +59,8 @@ FEATURES = (
     ),
     Feature("ipset", "NetworkPolicy", (Way("IP_SET", "ip_set"),), required=True),
     Feature("nf_tables", "iptables in its nf_tables form", (Way("NF_TABLES", "nf_tables"),), required=False),
-    Feature("netem", "the fault kinds latency and loss", (Way("NET_SCH_NETEM", "sch_netem"),), required=False),
+    Feature("statistic", "the fault kind loss", (Way("NETFILTER_XT_MATCH_STATISTIC", "xt_statistic"),), required=False),
+    Feature("netem", "the fault kind delay", (Way("NET_SCH_NETEM", "sch_netem"),), required=False),
 )
 
 

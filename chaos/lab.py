@@ -6,29 +6,34 @@ Experiments stay free of mechanics and of judgement: the lab drives and looks, c
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
-from chaos.errors import ChaosError, NoSteadyState, NotReached
+from chaos.errors import ChaosError, FeatureMissing, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
 from chaos.faults.base import Fault
+from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import is_stoppable, pause, stoppable
-from chaos.stack import kuberay, ray, redis
+from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
+from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.leftovers import Leftover
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
-from chaos.workloads import probes
+from chaos.workloads import probes, redis_knock
 from chaos.workloads.connection import HeldConnection
-from chaos.workloads.records import job_record, submission_ids
+from chaos.workloads.records import job_record, submission_ids, submit
 
 # Head pod gone (≤ 5 s grace), new one scheduled and started (≤ 5 s by the API server's own objective), readiness delay of
 # 10 s and a period of 5 s, Ray's start (≤ 20 s on two busy cores), and one probe of 15 s; doubled for a noisy machine.
@@ -41,8 +46,19 @@ SETTLE_SECONDS = 75.0
 LEASE_SECONDS = 60.0
 # Between two looks at what no watch tells of.
 _LOOK_EVERY = 0.5
+# For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
+REMOVAL_SECONDS = 120.0
+# A cluster gets Ready, its submitter submits, and the operator asks for the job's status every 3 s.
+RUNNING_SECONDS = ray.READY_SECONDS + 60.0
+# The finalizer, the Services and then the pods, each a reconcile of its own at a tenth of a CPU, 2 s apart at worst.
+_MADE_SECONDS = 60.0
+# The CNI takes a new pod into its sets at the pod's event: a second, and several on a busy machine.
+_POLICY_SECONDS = 20.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
+_ENTRYPOINT = "python /chaos/ledger_job.py"
+# States of a submitted job that it leaves by itself.
+_ALIVE = ("PENDING", "RUNNING")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,7 +76,7 @@ class Lab:
         console: Console,
         images: Mapping[str, str],
         ray_version: str,
-        ledger: Path,
+        ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.cluster = cluster
@@ -73,6 +89,7 @@ class Lab:
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
+        # The run's folder that all nodes share; None on a cluster that isn't ours, which also hasn't got our Redis.
         self._ledger = ledger
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
@@ -94,49 +111,87 @@ class Lab:
 
     # --- workloads --------------------------------------------------------------------------------------------------
 
-    def ray_cluster(self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS) -> RayClusterHandle:
-        """Create a Ray cluster with two workers in a namespace of its own; `ready` waits for it."""
+    def ray_cluster(
+        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
+        head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
+        spec: Mapping[str, object] | None = None,
+    ) -> RayClusterHandle:  # fmt: skip
+        """Create a Ray cluster in a namespace of its own; `ready` waits for it.
+
+        ``storage`` is its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
+        """
+        if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
+            raise FeatureMissing(
+                f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
+            )
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, arm=arm,
+            redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env, storage=storage,
+            spec=spec, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
-    def rayjob(self, arm: str, *, exit_code: int = 0, backoff_limit: int = 0) -> RayJobHandle:
-        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end."""
+    def rayjob(
+        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
+        spec: Mapping[str, object] | None = None,
+    ) -> RayJobHandle:  # fmt: skip
+        """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
+
+        A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
+        """
+        folder = self._ledger_folder()
         namespace = self.namespace(arm)
-        path = self._ledger / f"{namespace}.jsonl"
+        path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
-        entrypoint = ["python", "/chaos/ledger_job.py", f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
+        entrypoint += ["--stubborn"] if stubborn else []
         return ray.create_rayjob(
-            self.cluster, namespace, "job", ft=False, image=self._images["ray"], ray_version=self._ray_version,
+            self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
-            spec={"backoffLimit": backoff_limit},
+            spec={"backoffLimit": backoff_limit, **(spec or {})},
         )  # fmt: skip
 
     def release(self, job: RayJobHandle) -> None:
         """Let the job's entrypoint end, now and in every later execution."""
-        (self._ledger / f"{job.namespace}.release").touch()
+        (self._ledger_folder() / f"{job.namespace}.release").touch()
         self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
 
+    def change(self, job: RayJobHandle, **spec: object) -> None:
+        """Replace fields of the RayJob's spec."""
+        self.cluster.patch("rayjobs", job.namespace, job.name, {"spec": spec})
+
+    def delete(self, job: RayJobHandle) -> None:
+        """Ask for the RayJob's deletion, and wait for nothing."""
+        self.cluster.delete("rayjobs", job.namespace, job.name, uid=self.rayjob_object(job)["metadata"]["uid"])
+
+    def _ledger_folder(self) -> Path:
+        if self._ledger is None:
+            raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
+        return self._ledger
+
     def namespace(self, arm: str) -> str:
-        """The namespace of one arm of the current experiment, made when missing."""
-        name = f"chaos-{self.writer.experiment or 'test'}-{arm}".replace("_", "-").lower()[:63].rstrip("-")
+        """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
+        name = re.sub("[^a-z0-9]+", "-", f"chaos-{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
         if name not in self._namespaces:
-            ray.ensure_namespace(self.cluster, name)
+            if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
+                raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(map(str, stays))}")
+            password = redis.new_password() if self._ledger is None else ""
+            for spelling in redis.spellings(password) if password else ():
+                self.writer.redact.add(spelling)
+            ray.ensure_namespace(self.cluster, name, password=password)
             self._namespaces.append(name)
         return name
 
-    def witness(self, namespace: str) -> Object:
-        """A pod that may reach Redis and that no fault is about; Ready."""
+    def witness(self, namespace: str, name: str = "witness", *, may_reach_redis: bool = True) -> Object:
+        """A pod that may reach Redis, or may not, and that no fault is about; Ready."""
         document: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "witness", "labels": {"kuberay-chaos/redis-client": "true"}},
+            "metadata": {"name": name, "labels": {redis.CLIENT_LABEL: "true"} if may_reach_redis else {}},
             "spec": {
                 "terminationGracePeriodSeconds": 0,
                 "containers": [
@@ -161,19 +216,59 @@ class Lab:
         made = self.cluster.create("pods", namespace, document)
         entry = self.seen(
             lambda e: e.get("uid") == made["metadata"]["uid"] and ray.is_ready(e["object"]),
-            what="the witness pod Ready", deadline=60, since=since,
+            what=f"the pod {name} Ready", deadline=60, since=since,
         )  # fmt: skip
         found: Object = entry["object"]
         return found
+
+    def amend(self, cluster: RayClusterHandle, spec: Mapping[str, object]) -> None:
+        """Merge this into the RayCluster's spec; the operator heeds it in what it makes from now on."""
+        self.cluster.patch("rayclusters", cluster.namespace, cluster.name, {"spec": spec})
+
+    def head_restarts(self, cluster: RayClusterHandle, times: int, *, deadline: float) -> None:
+        """Wait until the head was restarted so often. One that never is is a result, not an error."""
+
+        def restarted(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "pods" or entry["namespace"] != cluster.namespace:
+                return False
+            labels = entry["object"]["metadata"].get("labels") or {}
+            return labels.get("ray.io/node-type") == ray.HEAD and restarts(entry["object"]) >= times
+
+        with suppress(NotReached):
+            what = f"{times} restarts of the head in {cluster.namespace}"
+            self.seen(restarted, what=what, deadline=deadline, since=0)
 
     def ready(self, *clusters: RayClusterHandle) -> None:
         """Wait until all pods are Ready and the job API answers through each head."""
         with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
             self._each(clusters, lambda each: each.wait_ready(self.cluster))
 
+    def pods_made(self, *clusters: RayClusterHandle) -> None:
+        """Wait until the operator has made all pods; whether they ever run is another matter."""
+        for each in clusters:
+            for node_type, count in ((ray.HEAD, 1), (ray.WORKER, each.workers)):
+                self._made(each, node_type, count)
+
+    def _made(self, cluster: RayClusterHandle, node_type: str, count: int) -> None:
+        uids: set[str] = set()
+
+        def last(entry: Entry) -> bool:
+            if entry["what"] == What.OBJECT and entry["resource"] == "pods":
+                labels = entry["object"]["metadata"].get("labels") or {}
+                of = (entry["namespace"], labels.get("ray.io/cluster"), labels.get("ray.io/node-type"))
+                if of == (cluster.namespace, cluster.name, node_type):
+                    uids.add(entry["uid"])
+            return len(uids) >= count
+
+        self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
+
     def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
         """A detached actor that counts, on a worker."""
         probes.start_counter(self.cluster, cluster, name=name, at=at)
+
+    def start_chatter(self, *clusters: RayClusterHandle) -> None:
+        """On each worker an actor that writes to the GCS every second, so that its loss is noticed."""
+        self._each(clusters, lambda each: probes.start_chatter(self.cluster, each))
 
     def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
         """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
@@ -214,8 +309,9 @@ class Lab:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
         self.take_turn()
         with self.step("steady state"):
-            self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
-            redis.wait_agreed(self.cluster)
+            if self._ledger is not None:
+                self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
+                redis.wait_agreed(self.cluster)
             for each in actors:
                 head = each.head_pod(self.cluster)
                 if head is None or restarts(head):
@@ -232,6 +328,15 @@ class Lab:
         with self.step(why, deadline=seconds):
             pause(seconds)
 
+    def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
+        """What each GCS remembers of its cluster; with ``make`` after something to remember was put there."""
+        self._each(
+            clusters,
+            lambda each: self._probe(
+                "metadata", cluster_target(each), lambda: probes.metadata(self.cluster, each, make=make)
+            ),
+        )
+
     def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
         """Ray's record of a submitted job, and whether its driver is a process of the head."""
         target = {**cluster_target(cluster), "submission_id": submission_id}
@@ -240,7 +345,22 @@ class Lab:
     def job_ends(self, cluster: RayClusterHandle, submission_id: str, *, deadline: float = 60) -> None:
         """Read a job's record until it isn't running any more; Ray takes its time to find out. What it was last is recorded."""
         with self.step(f"job {submission_id} ends", deadline=deadline):
-            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") != "RUNNING", deadline)
+            self._until_or_record(lambda: self.record_job(cluster, submission_id).get("status") not in _ALIVE, deadline)
+
+    def submit(self, job: RayJobHandle, submission_id: str) -> None:
+        """Submit an entrypoint to the RayJob's cluster past the operator; Ray's answer is recorded.
+
+        It writes into the RayJob's ledger and ends by itself. It is submitted once: a second try could meet the first.
+        """
+        handle = self.cluster_of(job)
+        until(
+            lambda: submission_ids(self.cluster, handle) is not None,
+            what=f"an answer of Ray's job API in {job.namespace}", deadline=60, every=_LOOK_EVERY, error=NoSteadyState,
+        )  # fmt: skip
+        self._probe(
+            "submission", {**job_target(job), "submission_id": submission_id},
+            lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0"),
+        )  # fmt: skip
 
     def record_submissions(self, job: RayJobHandle) -> None:
         """The submission IDs that Ray knows in the RayJob's cluster."""
@@ -249,8 +369,23 @@ class Lab:
 
     def record_ledger(self, job: RayJobHandle) -> None:
         """The executions by the ledger: its ``start`` lines."""
-        path = self._ledger / Path(job.ledger).name
-        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": _starts(path)})
+        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": self._ledger_lines(job, "start")})
+
+    def record_writes(self, job: RayJobHandle) -> None:
+        """When a stubborn entrypoint wrote to the outside world, and when it was told to stop, by its own clock."""
+
+        def read() -> dict[str, Any]:
+            written, told = ([line["time"] for line in self._ledger_lines(job, e)] for e in ("write", "sigterm"))
+            return {"ok": True, "writes": len(written), "last": max(written, default=None), "told_to_stop": told}
+
+        self._probe("writes", job_target(job), read)
+
+    def _ledger_lines(self, job: RayJobHandle, event: str) -> list[dict[str, Any]]:
+        try:
+            lines = (self._ledger_folder() / Path(job.ledger).name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [line for line in map(json.loads, lines) if line["event"] == event]
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
         """The first entry from number ``since`` on that is so; waits for it. Raises NotReached."""
@@ -263,16 +398,34 @@ class Lab:
 
     def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
         """Wait until the RayJob's jobDeploymentStatus is one of ``states``."""
+        return self._rayjob_says(job, "jobDeploymentStatus", states, deadline, since)
 
-        def reached(entry: Entry) -> bool:
+    def rayjob_gone(self, job: RayJobHandle, *, deadline: float) -> None:
+        """Wait until the RayJob has been deleted; one that never is, is a result."""
+
+        def gone(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayjobs" and entry["change"] == "DELETED"
+            return about and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        with suppress(NotReached):
+            self.seen(gone, what=f"the end of RayJob {job.namespace}", deadline=deadline, since=0)
+
+    def ray_job_runs(self, *jobs: RayJobHandle, deadline: float = RUNNING_SECONDS) -> None:
+        """Wait until each RayJob's jobStatus says RUNNING: the entrypoint was started and the operator has seen it."""
+        for job in jobs:
+            self._rayjob_says(job, "jobStatus", ("RUNNING",), deadline, 0)
+
+    def _rayjob_says(self, job: RayJobHandle, key: str, values: Sequence[str], deadline: float, since: int) -> Entry:
+        def says(entry: Entry) -> bool:
             return (
                 entry["what"] == What.OBJECT
                 and entry["resource"] == "rayjobs"
                 and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
-                and str(entry["object"].get("status", {}).get("jobDeploymentStatus")) in states
+                and str(entry["object"].get("status", {}).get(key)) in values
             )
 
-        return self.seen(reached, what=f"RayJob {job.namespace} {' or '.join(states)}", deadline=deadline, since=since)
+        what = f"{key} of RayJob {job.namespace} {' or '.join(values)}"
+        return self.seen(says, what=what, deadline=deadline, since=since)
 
     def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
         """The RayJob's submitter Job, once it exists; it has the RayJob's name."""
@@ -291,14 +444,44 @@ class Lab:
         found: Object = entry["object"]
         return found
 
-    def status_write_refused(self, job: RayJobHandle, *, since: int) -> Entry:
-        """The audit log's word that a write of this RayJob's status was refused."""
+    def submitter_finished(self, job: RayJobHandle) -> Entry:
+        """Wait until the RayJob's submitter Job is Complete or Failed."""
+
+        def finished(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "jobs":
+                return False
+            conditions = entry["object"].get("status", {}).get("conditions") or []
+            ended = any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+            return ended and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+
+        return self.seen(finished, what=f"the end of the submitter in {job.namespace}", deadline=60, since=0)
+
+    def submitter_pod(self, job: RayJobHandle) -> Object:
+        """The one pod that submits for the RayJob now and follows its log. Raises NoSteadyState."""
+        pods = self.cluster.list("pods", job.namespace, f"job-name={job.name}")
+        running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"] and runs(pod)]
+        if len(running) != 1:
+            raise NoSteadyState(f"{len(running)} submitter pods of {job.namespace} are running, one expected")
+        return running[0]
+
+    def write_refused(self, job: RayJobHandle, resource: str, *, since: int = 0) -> Entry:
+        """The audit log's word that a write of ``resource`` in the RayJob's namespace was refused."""
 
         def refused(entry: Entry) -> bool:
-            about = entry["what"] == What.AUDIT and entry["resource"] == "rayjobs/status"
+            about = entry["what"] == What.AUDIT and entry["resource"] == resource
             return about and entry["namespace"] == job.namespace and bool(entry["code"] == 403)
 
-        return self.seen(refused, what=f"a refused status write in {job.namespace}", deadline=60, since=since)
+        return self.seen(refused, what=f"a refused write of {resource} in {job.namespace}", deadline=60, since=since)
+
+    def ray_cluster_made(self, job: RayJobHandle) -> Object:
+        """The RayJob's Ray cluster, once it exists; that of its first attempt."""
+
+        def made(entry: Entry) -> bool:
+            about = entry["what"] == What.OBJECT and entry["resource"] == "rayclusters" and entry["change"] == "ADDED"
+            return about and bool(entry["namespace"] == job.namespace)
+
+        found: Object = self.seen(made, what=f"a Ray cluster in {job.namespace}", deadline=60, since=0)["object"]
+        return found
 
     def operator_leads_again(self, since: int) -> Entry:
         """Wait until a new operator process holds the lease, which it takes only when the old one has run out."""
@@ -321,6 +504,19 @@ class Lab:
         self.holder = kuberay.lease_holder(self.cluster)
         return kuberay.operator_pod(self.cluster)
 
+    def operator_settled(self) -> None:
+        """Wait until there is one operator and it leads, as other experiments rely on."""
+        with self.step("one operator that leads", deadline=LEASE_SECONDS):
+            until(
+                lambda: kuberay.leads(self.cluster), what="the operator's lease is held by its one pod",
+                deadline=LEASE_SECONDS, every=_LOOK_EVERY,
+            )  # fmt: skip
+
+    def leader(self) -> Object:
+        """The pod of the operator that leads, of several; remembers who it is, for `operator_leads_again`."""
+        self.holder = kuberay.lease_holder(self.cluster)
+        return kuberay.leader_pod(self.cluster)
+
     # --- targets ----------------------------------------------------------------------------------------------------
 
     def head(self, cluster: RayClusterHandle) -> Object:
@@ -333,6 +529,17 @@ class Lab:
     def delete_head(self, cluster: RayClusterHandle, *, grace: int = 0) -> DeletePod:
         """The fault that deletes the cluster's head pod."""
         return DeletePod.of(self.head(cluster), grace=grace)
+
+    def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
+        """The fault that deletes the RayCluster."""
+        return DeleteCluster.of(self.raycluster(cluster))
+
+    def raycluster(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster object. Raises NoSteadyState when there is none."""
+        found = cluster.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayCluster {cluster.namespace}/{cluster.name}")
+        return found
 
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         """The fault that deletes the pod that an actor lives on, by what the last probe said of it."""
@@ -357,6 +564,20 @@ class Lab:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no cluster")
         return handle
 
+    def rayjob_object(self, job: RayJobHandle) -> Object:
+        """The RayJob as the API server has it. Raises NoSteadyState when there is none."""
+        found = job.get(self.cluster)
+        if found is None:
+            raise NoSteadyState(f"there is no RayJob {job.namespace}/{job.name}")
+        return found
+
+    def submission_of(self, job: RayJobHandle) -> str:
+        """The submission ID that the RayJob's status names. Raises NoSteadyState when it names none."""
+        submission_id = self.rayjob_object(job).get("status", {}).get("jobId")
+        if not submission_id:
+            raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
+        return str(submission_id)
+
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""
         return self.cluster.list("pods", redis.NAMESPACE, "app.kubernetes.io/name=redis-ha")
@@ -367,6 +588,11 @@ class Lab:
         assert primary is not None
         assert primary.address is not None
         return primary.address
+
+    def redis_replica(self) -> str:
+        """The address of a replica."""
+        members = redis.assert_agreed(self.cluster).members
+        return next(m.address for m in members if m.role == "slave" and m.address is not None)
 
     def redis_primary_pod(self) -> Object:
         """The pod of the primary."""
@@ -389,6 +615,110 @@ class Lab:
 
         self._probe("redis", {"namespace": redis.NAMESPACE}, ask)
 
+    def knock(
+        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
+    ) -> bool:
+        """Say one command to a Redis server, from the pod; record the answer, or why there was no connection."""
+        where = pod["metadata"]
+        target = {"name": name, "namespace": where["namespace"], "pod": where["name"], "address": f"{address}:{port}"}
+        answer = self._probe(
+            "redis-knock", target,
+            lambda: redis_knock.knock(self.cluster, pod, address, port, command, log_in=log_in),
+        )  # fmt: skip
+        return bool(answer.get("reached"))
+
+    def let_in(self, pod: Object, address: str) -> None:
+        """Wait until the network policy lets the pod through to Redis, as it does a moment after the pod's start."""
+        with self.step("the network policy lets the client in", deadline=_POLICY_SECONDS):
+            until(
+                lambda: redis_knock.knock(self.cluster, pod, address, 6379, ["PING"])["reached"],
+                what=f"{pod['metadata']['name']} reaches Redis", deadline=_POLICY_SECONDS, error=NoSteadyState,
+            )  # fmt: skip
+
+    def record_keys(self, *clusters: RayClusterHandle) -> None:
+        """The keys that each cluster has in the highly available Redis; of a deleted one, by what it was last seen to be."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        for each in clusters:
+            storage = keys.storage_namespace(self._last_seen(each))
+            target = {**cluster_target(each), "storage": storage}
+            told = {"pattern": keys.pattern(storage), "remove": keys.removal(primary, storage)}
+            self._probe("redis-keys", target, partial(self._list_keys, primary, storage, told))
+
+    def remove_keys(self, cluster: RayClusterHandle) -> None:
+        """Remove what a deleted cluster left in Redis, as a person would. Raises StackError when any of it stays."""
+        primary = str(self.redis_primary_pod()["metadata"]["name"])
+        storage = keys.storage_namespace(self._last_seen(cluster))
+        keys.remove(self.cluster, primary, storage)
+        self.writer.write(
+            What.NOTE, text=f"the keys of {cluster.namespace}/{cluster.name} were removed from Redis by hand"
+        )
+
+    def _list_keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
+        return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
+
+    def _last_seen(self, cluster: RayClusterHandle) -> Object:
+        """The RayCluster's last state in the history."""
+        wanted = (What.OBJECT, "rayclusters", cluster.namespace, cluster.name)
+        for entry in reversed(self.writer.entries()):
+            if (entry["what"], *(entry.get(key) for key in ("resource", "namespace", "name"))) == wanted:
+                found: Object = entry["object"]
+                return found
+        raise NoSteadyState(f"RayCluster {cluster.namespace}/{cluster.name} was never seen")
+
+    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
+        """Wait for the end of a RayCluster that is being deleted. One that stays is a result, not an error."""
+        with suppress(NotReached):
+            self.seen(
+                lambda e: e["what"] == What.OBJECT and e["resource"] == "rayclusters" and e["change"] == "DELETED"
+                and (e["namespace"], e["name"]) == (cluster.namespace, cluster.name),
+                what=f"the end of RayCluster {cluster.namespace}", deadline=deadline, since=since,
+            )  # fmt: skip
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def end_experiment(self) -> None:
+        """End what the experiment left running and undo what it left in force; its turn is over.
+
+        Other experiments' faults are theirs to undo.
+        """
+        for connection in self._connections:
+            connection.stop()
+        self._connections.clear()
+        with shielded():
+            healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
+        for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
+            self._console.info(sentence)
+        self._turn_taken.close()
+        self._has_turn = False
+
+    def close(self) -> None:
+        """Remove the namespaces, bounded; what stays is named with the command that removes it.
+
+        Not before all is undone: a Ray cluster's clean-up waits for the Redis that a fault keeps from it.
+        """
+        self.end_experiment()
+        try:
+            stays = [thing for rest in self._each(self._namespaces, self._remove) for thing in rest]
+            if self._namespaces:
+                stays += self._keys()
+        except Stopped:  # who interrupts does not wait; what stays is removed before its name is used again
+            stays = [leftovers.namespace(self.cluster, name, "not waited for") for name in self._namespaces]
+        for thing in stays:
+            self._console.info(str(thing))
+        self._namespaces.clear()
+
+    def _remove(self, namespace: str) -> list[Leftover]:
+        try:
+            return ray.delete_namespace(self.cluster, namespace, REMOVAL_SECONDS)
+        except StackError as problem:  # the others must still be removed
+            return [leftovers.namespace(self.cluster, namespace, str(problem.args[0]))]
+
+    def _keys(self) -> list[Leftover]:
+        try:
+            return leftovers.keys(self.cluster)
+        except StackError:  # the API server is away: the namespaces have said so
+            return []
+
     # --- plumbing ---------------------------------------------------------------------------------------------------
 
     def phase(self, phase: str, **detail: Any) -> Entry:
@@ -396,22 +726,6 @@ class Lab:
 
     def step(self, title: str, *, deadline: float | None = None) -> Any:
         return self._console.step(title, expect=deadline)
-
-    def end_experiment(self) -> None:
-        """End what the experiment left running; its turn is over."""
-        for connection in self._connections:
-            connection.stop()
-        self._connections.clear()
-        self._turn_taken.close()
-        self._has_turn = False
-
-    def close(self) -> None:
-        """Remove the namespaces, bounded; what stays is named."""
-        self.end_experiment()
-        rests = self._each(self._namespaces, lambda name: ray.delete_namespace(self.cluster, name, 120))
-        for thing in (thing for rest in rests for thing in rest):
-            self._console.info(f"still there: {thing}")
-        self._namespaces.clear()
 
     def _probe(self, name: str, target: Mapping[str, object], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         began = time.monotonic()
@@ -479,9 +793,7 @@ def restarts(pod: Object) -> int:
     return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
 
 
-def _starts(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [line for line in map(json.loads, lines) if line["event"] == "start"]
+def runs(pod: Object) -> bool:
+    """Whether every container of the pod runs."""
+    statuses = pod["status"].get("containerStatuses") or []
+    return bool(statuses) and all("running" in status.get("state", {}) for status in statuses)

@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -43,14 +43,21 @@ class Holder:
 
 
 @contextmanager
-def hold(path: Path, *, who: str, wait: float = 0) -> Iterator[None]:
+def hold(path: Path, *, who: str, wait: float = 0, tell: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Hold the lock at ``path`` for the block; ``who`` is the run's name, ``wait`` the seconds to wait for it at most.
 
-    Makes the folder if need be. Raises `BusyError`, which names the other run, when the lock stays taken that long.
+    Makes the folder if need be. Whom it waits for is told once. Raises `BusyError`, which names the other run, when the
+    lock stays taken that long.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        descriptor = _acquire(path, max(wait, _LEAST_WAIT))
+        try:
+            descriptor = _acquire(path, _LEAST_WAIT)
+        except BlockingIOError:
+            if wait <= _LEAST_WAIT:
+                raise
+            tell(f"waiting up to {wait:g} s for {_read(path) or 'another run'}")
+            descriptor = _acquire(path, wait - _LEAST_WAIT)
     except BlockingIOError:
         raise _busy(_read(path)) from None
     try:
@@ -111,11 +118,29 @@ def _read(path: Path) -> Holder | None:
 
 def _busy(other: Holder | None) -> BusyError:
     if other is None:
-        return BusyError("in use by another run", fix="wait for it to end, or use another stack (--name)")
+        return BusyError("in use by another run", fix="wait for it with --wait SECONDS, or use another stack (--name)")
     return BusyError(
         f"in use by {other}",
-        fix=f"wait for it to end, end it with `kill {other.pid}` (it heals first), or use another stack (--name)",
+        fix=f"wait for it with --wait SECONDS, end it with `kill {other.pid}` (it heals first), or use another stack (--name)",
     )
+
+
+def held(path: Path) -> bool:
+    """Whether a live process holds the lock at ``path``; also when that can't be told, since it is another user's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def abandoned(path: Path) -> Holder | None:
@@ -148,8 +173,13 @@ def atomic_write(path: Path, text: str, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk: a new file is durable only with them."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)  # the new name is durable only with its folder
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +23,7 @@ from chaos.experiment import MARKER, Declaration
 from chaos.lanes import Lanes, carried
 from chaos.machine import LocalMachine
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
-from chaos.signals import Stopped, checkpoint, handled, raised, shielded
+from chaos.signals import Interrupted, Stopped, checkpoint, handled, raised, shielded
 from chaos.verdict import Outcome, Verdict, exit_code
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class _Session:
         self.failure: ChaosError | None = None
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
         self.unjudged = False  # an experiment failed around its own body, where nothing judges it
+        self.signals = ExitStack()  # how signals are handled, from the first test until all is written
         self._closing = ExitStack()
 
     @cached_property
@@ -137,11 +138,7 @@ class _Session:
                 self.failure = problem
                 raise
             except Exception as fault:  # ours, not the machine's: tried once, told in one message
-                self.failure = StackError(
-                    f"the stack could not be stood up: {type(fault).__name__}: {fault}",
-                    fix="this is a fault of kuberay-chaos; please report it with the traceback below\n"
-                    + "".join(traceback.format_exception(fault)[-4:]),
-                )
+                self.failure = _own_fault("the stack could not be stood up", fault)
                 raise self.failure from fault
         return self.run
 
@@ -281,24 +278,56 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Signals end the loop in order."""
-    with handled():
-        return (yield)
+    """From here on signals end the session in order."""
+    session.config.stash[_SESSION].signals.enter_context(handled())
+    return (yield)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Close the run, and let its verdicts decide how the process exits."""
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_SESSION].signals.close()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+    """Close the run, and let its verdicts decide how the process exits.
+
+    What an interrupt cut short has its fixtures torn down within the yield. They may hold faults, so the record goes on.
+    """
     ours = session.config.stash[_SESSION]
+    try:
+        yield
+    except (Exception, Interrupted) as problem:
+        if not isinstance(problem, Interrupted):
+            ours.unjudged = True
+            ours.console().info(f"tear-down: {type(problem).__name__}: {problem}")
+    with suppress(Interrupted), shielded():
+        session.exitstatus = _closed(ours, exitstatus)
+    if interrupt := raised():
+        session.exitstatus = interrupt.exit_code
+
+
+def _closed(ours: _Session, exitstatus: int) -> int:
+    """Close the run; the exit status."""
+    if ours.run and (interrupt := raised()):
+        ours.run.interrupted(str(interrupt))
     try:
         ours.close()
     except ChaosError as problem:
         ours.console().fail(problem)
-        session.exitstatus = problem.exit_code
-    else:
-        session.exitstatus = _exit_status(ours, exitstatus)
-    if interrupt := raised():
-        session.exitstatus = interrupt.exit_code
+        return problem.exit_code
+    except Exception as fault:  # ours; the session has a summary to print all the same
+        told = _own_fault("the run could not be closed", fault)
+        ours.console().fail(told)
+        return told.exit_code
+    return _exit_status(ours, exitstatus)
+
+
+def _own_fault(what: str, fault: Exception) -> StackError:
+    return StackError(
+        f"{what}: {type(fault).__name__}: {fault}",
+        fix="this is a fault of kuberay-chaos; please report it with the traceback below\n"
+        + "".join(traceback.format_exception(fault)[-4:]),
+    )
 
 
 def _exit_status(ours: _Session, exitstatus: int) -> int:

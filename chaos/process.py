@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import IO
 
 from chaos.errors import ChaosError, StackError
-from chaos.signals import shielded
+from chaos.signals import checkpoint, is_stoppable, shielded
 
 # After the kill, what the group had written is in the pipes already: this is for the kernel to hand it over.
 _DRAIN_SECONDS = 0.5
+_LOOK_EVERY = 0.2
 _CHUNK = 1 << 16
 _SAID = 2000  # characters of a program's words that an error quotes
 _TAIL_LINES = 15
@@ -80,8 +81,11 @@ def run(
     """
     words = [str(word) for word in argv]
     try:
-        with _started(words, stdin=stdin, stderr=subprocess.PIPE, env=env, cwd=cwd) as process:
-            result = _communicate(process, stdin if isinstance(stdin, bytes) else None, timeout)
+        with (
+            _readable(stdin) as source,
+            _started(words, stdin=source, stderr=subprocess.PIPE, env=env, cwd=cwd) as process,
+        ):
+            result = _communicate(process, timeout)
     except _NotStartedError as problem:
         result = Executed(None, b"", str(problem).encode())
     if check:
@@ -89,13 +93,32 @@ def run(
     return result
 
 
-def _communicate(process: subprocess.Popen[bytes], stdin: bytes | None, timeout: float) -> Executed:
-    try:
-        stdout, stderr = process.communicate(stdin, timeout)
-    except subprocess.TimeoutExpired:
-        _kill_group(process)
-    else:
-        return Executed(process.returncode, stdout, stderr)
+@contextlib.contextmanager
+def _readable(stdin: bytes | IO[bytes] | None) -> Iterator[IO[bytes] | None]:
+    """What a program can read from; bytes in memory, never on a disk, and with nobody needed to feed them."""
+    if not isinstance(stdin, bytes):
+        yield stdin
+        return
+    with os.fdopen(os.memfd_create("stdin", os.MFD_CLOEXEC), "w+b") as file:
+        file.write(stdin)
+        file.seek(0)
+        yield file
+
+
+def _communicate(process: subprocess.Popen[bytes], timeout: float) -> Executed:
+    ends = time.monotonic() + timeout
+    while True:
+        left = max(0.0, ends - time.monotonic())
+        try:
+            # Signals interrupt the main thread; another one has to look whether it is to stop.
+            stdout, stderr = process.communicate(timeout=min(left, _LOOK_EVERY) if is_stoppable() else left)
+        except subprocess.TimeoutExpired:
+            checkpoint()
+            if time.monotonic() >= ends:
+                _kill_group(process)
+                break
+        else:
+            return Executed(process.returncode, stdout, stderr)
     try:
         stdout, stderr = process.communicate(timeout=_DRAIN_SECONDS)
     except subprocess.TimeoutExpired as held:
@@ -170,7 +193,7 @@ class _NotStartedError(Exception):
 def _started(
     words: list[str],
     *,
-    stdin: bytes | IO[bytes] | None,
+    stdin: IO[bytes] | None,
     stderr: int,
     env: Mapping[str, str] | None,
     cwd: Path | None,
@@ -182,11 +205,7 @@ def _started(
             try:
                 process = subprocess.Popen(
                     words,
-                    stdin=subprocess.DEVNULL
-                    if stdin is None
-                    else subprocess.PIPE
-                    if isinstance(stdin, bytes)
-                    else stdin,
+                    stdin=subprocess.DEVNULL if stdin is None else stdin,
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     env={**os.environ, **(env or {})},
@@ -203,7 +222,7 @@ def _started(
     finally:
         if process is not None:
             process.wait()
-            for pipe in (process.stdin, process.stdout, process.stderr):
+            for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     with contextlib.suppress(OSError):  # what was not written to it has no reader any more
                         pipe.close()

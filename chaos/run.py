@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from chaos import __version__, reports
 from chaos.console import Console
 from chaos.experiment import Declaration
 from chaos.faults.inject import Injector
+from chaos.faults.known import require_known
 from chaos.history.audit import AuditTail
 from chaos.history.logs import LogStreamer
 from chaos.history.reader import History
@@ -34,13 +35,17 @@ from chaos.judge import judge
 from chaos.lab import Lab
 from chaos.locks import atomic_write, hold
 from chaos.settings import Settings
-from chaos.signals import shielded
+from chaos.signals import ending, shielded, stop, stoppable
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
+from chaos.stack.given import Given, attach
 from chaos.stack.images import catalogue
 from chaos.turns import turn
 from chaos.verdict import Verdict
 from chaos.versions.table import Table
+
+# How soon a signal is noticed while namespaces go.
+_LOOK_EVERY = 0.2
 
 
 class Run:
@@ -53,7 +58,7 @@ class Run:
         self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
         self.folder = settings.results / self.id
         self.verdicts: list[Verdict] = []
-        self.stack: stacks.Stack
+        self.stack: stacks.Stack | Given
         self._is_up = False
         self._closing = ExitStack()
         self._locked = ExitStack()
@@ -63,7 +68,14 @@ class Run:
         self._leaving: list[Future[None]] = []
 
     def __enter__(self) -> Run:
-        self._locked.enter_context(hold(stacks.lock_path(self.settings.name), who=f"run {self.id}"))
+        self._locked.enter_context(
+            hold(
+                stacks.lock_path(self.settings.name),
+                who=f"run {self.id}",
+                wait=self.settings.wait,
+                tell=self.console.info,
+            )
+        )
         try:
             self._open()
         except BaseException:
@@ -74,7 +86,10 @@ class Run:
         return self
 
     def _open(self) -> None:
-        self.stack = stacks.up(self.settings, self.console)
+        for name in self.settings.allow_faults:
+            require_known(name)
+        given = self.settings.given
+        self.stack = attach(self.settings, given, self.console) if given else stacks.up(self.settings, self.console)
         self._is_up = True
         self.versions = self.stack.record.versions
         self.folder.mkdir(parents=True)
@@ -84,34 +99,41 @@ class Run:
         recorder = Recorder(cluster.api, self.writer)
         self._closing.callback(recorder.stop)
         recorder.start()
-        audit = AuditTail(self.stack.folder.audit_log, self.writer)
-        self._closing.callback(audit.stop)
-        audit.start()
+        if not given:
+            audit = AuditTail(self.stack.folder.audit_log, self.writer)
+            self._closing.callback(audit.stop)
+            audit.start()
         logs = LogStreamer(cluster.api, self.writer, self.folder / "logs", selects=_is_logged)
         self._closing.callback(logs.stop)
         logs.start()
-        self.ledger = self.stack.folder.ledger / self.id
-        self.ledger.mkdir()
-        # Pods append as users of their own.
-        self.ledger.chmod(0o777)
-        self._injector = Injector(cluster, self.writer, self.stack.undo_log)
+        self.ledger = None if given else self._make_ledger()
+        allowed = frozenset(self.settings.allow_faults) if given else None
+        self._injector = Injector(cluster, self.writer, self.stack.undo_log, allowed=allowed)
         self.lab = self._lab(self.writer)
         self._closing.callback(self._await_leaving)
-        self._closing.callback(self.lab.close)
+
+    def _make_ledger(self) -> Path:
+        ledger = self.stack.folder.ledger / self.id
+        ledger.mkdir()
+        # Pods append as users of their own.
+        ledger.chmod(0o777)
+        return ledger
 
     def __exit__(self, *error: object) -> None:
-        with shielded(), self._locked, ExitStack() as leaving:
+        with shielded(), self._locked, ExitStack() as leaving:  # each of these whatever became of the one before
             leaving.callback(self._leave)
+            leaving.callback(self.console.info, f"results: {self.folder} (report.html is the one to pass on)")
+            leaving.callback(self.console.table, self.verdicts)
+            leaving.callback(self._write_results)
             self._closing.close()
-            self._write_results()
-            self.console.table(self.verdicts)
-            self.console.info(f"results: {self.folder} (report.html is the one to pass on)")
 
     def _leave(self) -> None:
-        """Leave the stack up, saying so, or remove it, as was asked."""
+        """Leave the stack up, saying so, or remove it, as was asked. A cluster that isn't ours stays as it is."""
+        if self.settings.given:
+            return
         if not self.settings.keep:
             stacks.down(self.settings, self.console)
-        elif self._is_up:
+        elif self._is_up and not isinstance(self.stack, Given):
             self.console.info(stacks.farewell(self.stack))
 
     # --- experiments ------------------------------------------------------------------------------------------------
@@ -130,7 +152,7 @@ class Run:
         lab.phase("end")
         lab.end_experiment()
         # What is removed must not be part of what is judged, but need not be waited for.
-        self._leaving.append(self._leavers.submit(lab.close))
+        self._remove(lab)
         name = lab.writer.experiment
         assert name is not None
         found = self._judge(History(self.writer.entries()).experiment(name))
@@ -150,9 +172,22 @@ class Run:
             turn=turns,
         )
 
+    def _remove(self, lab: Lab) -> None:
+        """Remove the lab's namespaces in the background."""
+
+        def close() -> None:
+            with stoppable():
+                lab.close()
+
+        self._leaving.append(self._leavers.submit(close))
+
     def _await_leaving(self) -> None:
-        """Until all experiments' namespaces are gone, or their time is up."""
+        """Until all namespaces are gone, or their time is up, or a signal asks for the end."""
+        self._remove(self.lab)
         with self.console.step("Removing the experiments' namespaces", expect=30):
+            while wait(self._leaving, timeout=_LOOK_EVERY).not_done:
+                if ending():
+                    stop("interrupted")
             for left in self._leaving:
                 left.result()
             self._leavers.shutdown()
@@ -175,14 +210,14 @@ class Run:
     # --- results ----------------------------------------------------------------------------------------------------
 
     def _write_results(self) -> None:
-        if self.ledger.exists():
+        if self.ledger and self.ledger.exists():
             shutil.copytree(self.ledger, self.folder / "ledger", dirs_exist_ok=True)
             shutil.rmtree(self.ledger, ignore_errors=True)
         run = self.describe()
         atomic_write(self.folder / "run.json", json.dumps(run, indent=2) + "\n", mode=0o644)
+        _point(self.settings.results / "latest", self.folder)
         history = History.load(self.folder / "history.jsonl")
         reports.write_all(self.folder, history, self.verdicts, run)
-        _point(self.settings.results / "latest", self.folder)
 
     def interrupted(self, by: str) -> None:
         """Mark the run as cut short."""
@@ -201,6 +236,7 @@ class Run:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "interrupted": self._failure,
             "stack": self.settings.name,
+            "given": self.settings.given.server if self.settings.given else "",
             "versions": record.versions,
             "image_source": record.source,
             "images": record.images,

@@ -25,6 +25,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from chaos.errors import UsageError
 
 
@@ -138,13 +140,15 @@ class Option:
     name: str
     help: str
     metavar: str = ""
+    repeated: bool = False  # may be given several times; each value may also be several, with commas between them
 
     def keywords(self, *, prefix: str = "") -> dict[str, Any]:
         """Keyword arguments for argparse's ``add_argument`` and pytest's ``addoption`` alike."""
         dest = prefix + self.name.replace("-", "_")
         if not self.metavar:
             return {"dest": dest, "action": "store_true", "default": False, "help": self.help}
-        return {"dest": dest, "metavar": self.metavar, "default": None, "help": self.help}
+        action = {"action": "append"} if self.repeated else {}
+        return {"dest": dest, "metavar": self.metavar, "default": None, "help": self.help, **action}
 
 
 STACK_OPTIONS: Sequence[Option] = (
@@ -157,6 +161,7 @@ STACK_OPTIONS: Sequence[Option] = (
     Option("registry-prefix", "mirror that stands before every image name, as in mirror.example.org/hub", "PREFIX"),
     Option("archive", "file made by `images save`; implies --images archive", "FILE"),
     Option("open-egress", "let the stack reach the outside; it is sealed otherwise"),
+    Option("wait", "seconds to wait for another run on this stack to end (default: 0, refuse at once)", "SECONDS"),
     Option("recreate", "replace a cluster that is unhealthy or was made from other inputs"),
 )
 
@@ -169,6 +174,14 @@ RUN_OPTIONS: Sequence[Option] = (
     Option("keep", "leave the stack up afterwards (the default, except with CI=true)"),
     Option("remove", "remove the stack afterwards (the default with CI=true)"),
     Option("accept-known", "let known defects pass, and print their number"),
+    Option("kubeconfig", "run on a cluster of yours, in namespaces of our own; goes with --context", "FILE"),
+    Option("context", "the context in --kubeconfig FILE", "NAME"),
+    Option(
+        "allow-fault",
+        "on a cluster of yours: a fault that may reach beyond our own namespaces; repeatable",
+        "FAULT[,FAULT]",
+        repeated=True,
+    ),
 )
 
 
@@ -187,6 +200,82 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(*short, f"--{option.name}", **option.keywords())
 
 
+# --- a cluster of the user's ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GivenCluster:
+    """A context of a kubeconfig of the user's. ``server`` is the API server's address, which tells clusters apart."""
+
+    kubeconfig: Path
+    context: str
+    server: str
+
+    @property
+    def name(self) -> str:
+        """What is kept of a run there is kept under this name, and locked: the same for every user of that server."""
+        return f"given-{hashlib.sha256(self.server.encode()).hexdigest()[:10]}"
+
+
+# What these would do to a stack of ours is not for a cluster of somebody else's.
+_STACK_ONLY = (
+    "name",
+    "kubernetes",
+    "images",
+    "archive",
+    "registry_prefix",
+    "kuberay_image",
+    "open_egress",
+    "recreate",
+    "remove",
+)
+
+
+def _given_cluster(kubeconfig: str, context: str, stack_options: Sequence[str]) -> GivenCluster | None:
+    if not kubeconfig and not context:
+        return None
+    if not (kubeconfig and context):
+        raise UsageError(
+            "--kubeconfig and --context go together",
+            fix="give both to run on a cluster of yours, or neither for one of our own",
+        )
+    if stack_options:
+        option = stack_options[0].replace("_", "-")
+        raise UsageError(
+            f"--{option} is about a stack of our own and does not go with --kubeconfig", fix="leave it out"
+        )
+    path = _file(kubeconfig)
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        contexts = {str(item["name"]): item["context"]["cluster"] for item in document["contexts"] or []}
+        servers = {str(item["name"]): item["cluster"]["server"] for item in document["clusters"] or []}
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError) as problem:
+        lines = str(problem).splitlines() or [""]
+        raise UsageError(
+            f"{path} is not a kubeconfig: {type(problem).__name__}: {lines[0]}",
+            fix="`kubectl config view` shows what one looks like",
+        ) from problem
+    if context not in contexts:
+        raise UsageError(
+            f"{path} has no context {context!r}", fix=f"one of {', '.join(contexts)}" if contexts else "it has none"
+        )
+    if contexts[context] not in servers:
+        raise UsageError(
+            f"context {context!r} of {path} names the cluster {contexts[context]!r}, which is not in it",
+            fix="choose another context, or correct the file",
+        )
+    return GivenCluster(path, context, str(servers[contexts[context]]))
+
+
+def _allowed_faults(given: Sequence[str], cluster: GivenCluster | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for value in given for name in value.split(",") if name.strip())
+    if names and cluster is None:
+        raise UsageError(
+            "--allow-fault goes with --kubeconfig", fix="leave it out: on a stack of our own every fault is allowed"
+        )
+    return names
+
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +291,7 @@ class Settings:
     registry_prefix: str = ""
     archive: Path | None = None
     open_egress: bool = False
+    wait: float = 0
     recreate: bool = False
     level: Level = Level.CORE
     select: str = ""
@@ -210,6 +300,8 @@ class Settings:
     results: Path = Path("results")
     keep: bool = True
     accept_known: bool = False
+    given: GivenCluster | None = None  # a cluster of the user's, in the place of a stack
+    allow_faults: tuple[str, ...] = ()  # those that may reach beyond our own namespaces there
     workers: int = 2  # with the control plane three nodes, one for each member of the highly available Redis
 
     @classmethod
@@ -225,11 +317,16 @@ class Settings:
         def flag(name: str) -> bool:
             return bool(getattr(namespace, prefix + name, False))
 
+        cluster = _given_cluster(
+            given("kubeconfig"),
+            given("context"),
+            [name for name in _STACK_ONLY if getattr(namespace, prefix + name, None)],
+        )
         source = _source(given("images"), archive=given("archive"), registry_prefix=given("registry_prefix"))
         default = Versions()
         kuberay, kuberay_dir = _kuberay(given("kuberay"), given("kuberay_image"))
         return cls(
-            name=_name(given("name") or cls.name),
+            name=cluster.name if cluster else _name(given("name") or cls.name),
             versions=Versions(
                 kuberay=kuberay,
                 ray=_ray_version(given("ray") or default.ray),
@@ -241,6 +338,7 @@ class Settings:
             registry_prefix=_registry_prefix(given("registry_prefix")),
             archive=_file(given("archive")) if given("archive") else None,
             open_egress=flag("open_egress"),
+            wait=_seconds("--wait", given("wait")),
             recreate=flag("recreate"),
             level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
             select=given("select"),
@@ -251,6 +349,8 @@ class Settings:
             else cls.results,
             keep=_keep(keep=flag("keep"), remove=flag("remove")),
             accept_known=flag("accept_known"),
+            given=cluster,
+            allow_faults=_allowed_faults(getattr(namespace, f"{prefix}allow_fault", None) or (), cluster),
         )
 
     def fingerprint(self) -> str:
@@ -360,6 +460,12 @@ def _file(text: str) -> Path:
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} may not be read by this user", fix=f"chmod u+r {path}, or run as its owner")
     return path.resolve()
+
+
+def _seconds(option: str, text: str) -> float:
+    if text and re.fullmatch(r"\d{1,6}", text, re.ASCII) is None:
+        raise UsageError(f"{option} {text!r} is not a number of seconds", fix="give a whole number, such as 600")
+    return float(text or 0)
 
 
 def _jobs(text: str) -> int | None:

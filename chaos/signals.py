@@ -56,6 +56,11 @@ def raised() -> Interrupted | None:
     return _state.raised
 
 
+def ending() -> bool:
+    """Whether a signal has asked for the end, be it raised or still kept."""
+    return _state.raised is not None or _state.kept is not None
+
+
 @contextmanager
 def handled() -> Iterator[None]:
     """Turn signals into `Interrupted` for the block; the former handlers come back after it."""
@@ -92,7 +97,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     if _state.raised is not None:
         return  # the end has begun; a second signal must not cut it short
     if _state.depth:
-        _state.kept = number
+        _state.kept = _state.kept or number  # the first says how the process exits
         return
     _raise(number)
 

@@ -5,18 +5,36 @@ Importing this package registers every check, so that an expectation stored in a
 
 from chaos.checks.actors import actor_process_kept, actor_started_anew
 from chaos.checks.attempt_unchanged import attempt_unchanged
+from chaos.checks.attempts import attempts_cleared, attempts_opened
 from chaos.checks.base import Check, check
 from chaos.checks.connection import connection_kept, connection_stalled
+from chaos.checks.deletion_waited import deletion_waited
 from chaos.checks.driver import driver_gone, job_failed
+from chaos.checks.environment import environment_is
 from chaos.checks.executions import one_submission
 from chaos.checks.functional_twice import functional_twice
+from chaos.checks.head_crash_loops import head_crash_loops
+from chaos.checks.head_kept import head_kept
+from chaos.checks.head_recoveries import head_recoveries
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.head_recreated import head_recreated
+from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
+from chaos.checks.one_writer import one_writer
+from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
+from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
+from chaos.checks.redis_keys import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
+from chaos.checks.resumed import resumed, shut_down_after
+from chaos.checks.stopped_later import stopped_later
+from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
+from chaos.checks.submitter_retried import submitter_retried
+from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
+from chaos.checks.two_statuses import statuses_differ, success_converged
 from chaos.checks.workers_lost import workers_lost
+from chaos.checks.workers_replaced import workers_replaced
 from chaos.checks.workers_survived import workers_survived
 
 __all__ = [
@@ -24,21 +42,52 @@ __all__ = [
     "actor_process_kept",
     "actor_started_anew",
     "attempt_unchanged",
+    "attempts_cleared",
+    "attempts_opened",
     "check",
+    "cleanup_failed",
+    "cluster_gone",
     "connection_kept",
     "connection_stalled",
+    "deletion_waited",
     "driver_gone",
+    "environment_is",
     "functional_twice",
+    "head_crash_loops",
+    "head_exited",
+    "head_kept",
+    "head_recoveries",
     "head_recovery",
     "head_recreated",
+    "id_accepted_again",
+    "id_refused",
     "job_failed",
+    "job_remembered",
+    "keys_left",
+    "keys_removed",
+    "keys_untouched",
+    "metadata_kept",
     "one_head",
     "one_submission",
     "one_submitter_job",
+    "one_writer",
     "operator_killed_in_window",
+    "owned_gone",
+    "owned_kept",
+    "redis_answers",
     "redis_failed_over",
+    "redis_out_of_reach",
+    "resumed",
     "same_job_reused",
+    "shut_down_after",
     "status_moved_on",
+    "statuses_differ",
+    "stopped_later",
+    "submitter_retried",
+    "success_converged",
     "workers_lost",
+    "workers_outlived_outage",
+    "workers_replaced",
     "workers_survived",
+    "workers_timed_out",
 ]

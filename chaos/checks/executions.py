@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
@@ -16,15 +18,21 @@ def _last(history: History, probe: str, namespace: str, rayjob: str) -> Probe:
     return read[-1]
 
 
+def ledger_lines(history: History, namespace: str, rayjob: str) -> tuple[Probe, list[dict[str, Any]]]:
+    """The ledger as it was read last, and its executions. Raises Unjudged when it was never read."""
+    ledger = _last(history, "ledger", namespace, rayjob)
+    return ledger, ledger.value["lines"]
+
+
 @check
 def one_submission(history: History, *, namespace: str, rayjob: str, executions: int = 1) -> Finding:
     """The entrypoint ran ``executions`` times by the ledger, and Ray knows one submission ID.
 
     Counts of objects would not do: a job that is submitted again to a new head runs twice under one Job and one ID.
     """
-    ledger = _last(history, "ledger", namespace, rayjob)
+    ledger, lines = ledger_lines(history, namespace, rayjob)
     submissions = _last(history, "submissions", namespace, rayjob)
-    lines, ids = ledger.value["lines"], submissions.value["ids"]
+    ids = submissions.value["ids"]
     seen = (
         facts.probe_evidence(ledger, f"ledger has {facts.plural(len(lines), 'line')}"),
         facts.probe_evidence(submissions, f"submissions known to Ray: {', '.join(ids) or 'none'}"),

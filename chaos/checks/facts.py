@@ -55,7 +55,7 @@ def together(faults: Iterable[Injection]) -> bool:
 def fault_evidence(fault: Injection) -> Evidence:
     entry = fault.steps["apply"]
     target = entry.get("target") or {}
-    hit = target.get("pod") or target.get("job")
+    hit = target.get("pod") or target.get("job") or target.get("rayjob")
     return Evidence(entry["n"], entry["t"], f"fault {fault.name} applied{f' to {hit}' if hit else ''}")
 
 

@@ -41,7 +41,7 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
     with lab.inject(RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs/status")):
         jobs = [lab.submitter_job(job, since=start) for job in (reused, removed)]
         for job in (reused, removed):
-            lab.status_write_refused(job, since=start)
+            lab.write_refused(job, "rayjobs/status", since=start)
         lab.phase("steady")
         # 3. It is killed there; while no operator leads, one of the Jobs is removed.
         with lab.inject(KillProcess.of(operator)) as kill, lab.inject(DeleteJob.of(jobs[1])):

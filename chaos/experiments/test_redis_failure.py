@@ -8,7 +8,7 @@ from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
-from chaos.faults.partition import BlackHole
+from chaos.faults.partition import Partition
 from chaos.lab import APART_SECONDS, SETTLE_SECONDS, Lab, cluster_target, restarts
 from chaos.turns import Part
 
@@ -31,7 +31,7 @@ def test_head_cut_off_from_redis(lab: Lab) -> None:
     lab.hold_connection(head, primary, "head")
     lab.hold_connection(witness, primary, "beside")
 
-    with lab.inject(BlackHole.between(head, members)) as cut:
+    with lab.inject(Partition.between(head, members)) as cut:
         lab.functional(ft, "counter")
         cut.hold(_CUT_SECONDS)
         lab.functional(ft, "counter")

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from chaos.errors import FeatureMissing, NoEffect, StackError
-from chaos.faults.base import Fault, Reach
+from chaos.errors import FeatureMissing, NoEffect, NotAllowed, StackError
+from chaos.faults.base import Fault, Reach, Scope
 from chaos.faults.undo import Undo, UndoLog, perform
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
@@ -25,6 +25,7 @@ from chaos.kernel import FEATURES, has
 from chaos.machine import LocalMachine
 from chaos.signals import pause, shielded
 from chaos.stack.cluster import Cluster
+from chaos.stack.ours import is_ours
 
 
 class Injected:
@@ -56,11 +57,18 @@ class Injected:
 
 
 class Injector:
-    """Injects faults into one stack."""
+    """Injects faults into one cluster.
 
-    def __init__(self, cluster: Cluster, writer: HistoryWriter, log: UndoLog) -> None:
+    ``allowed`` is None where the cluster is ours; else names the faults that may reach beyond our own namespaces.
+    """
+
+    def __init__(
+        self, cluster: Cluster, writer: HistoryWriter, log: UndoLog, *, allowed: frozenset[str] | None = None
+    ) -> None:
         self.reach = Reach(cluster, writer)
         self.log = log
+        self.injections: list[str] = []  # what was injected with this voice, by ID
+        self._allowed = allowed
         self._numbers = itertools.count(1)
         self._groups = itertools.count(1)
 
@@ -68,15 +76,18 @@ class Injector:
         """The same, for an experiment of its own voice; no two injections of a run have a number in common."""
         injector = copy.copy(self)
         injector.reach = Reach(self.reach.cluster, writer)
+        injector.injections = []
         return injector
 
     @contextmanager
     def __call__(self, *faults: Fault) -> Iterator[Injected]:
         """Inject the faults, in order and as close together as can be; the block runs with all of them in force.
 
-        Yields the last one. Raises NoEffect when one was not seen to take, Unjudged when the machine lacks what one needs.
+        Yields the last one. Raises NoEffect when one was not seen to take, Unjudged when the machine lacks what one needs or
+        the cluster isn't ours to do that to.
         """
         for fault in faults:
+            self._require_allowed(fault)
             _require_features(fault)
         group = f"group-{next(self._groups)}"
         with ExitStack() as undoing:
@@ -85,9 +96,25 @@ class Injector:
                 self._prove(injected)
             yield marks[-1]
 
+    def _require_allowed(self, fault: Fault) -> None:
+        if self._allowed is None or fault.name in self._allowed:
+            return
+        if fault.scope is not Scope.NAMESPACE:
+            reaches = f"the whole {fault.scope}"
+        else:
+            name = fault.target.get("namespace", "")
+            if is_ours(self.reach.cluster, name):
+                return
+            reaches = f"namespace {name or '(none)'}"
+        raise NotAllowed(
+            f"{fault.name} was not injected: it reaches {reaches}, which is not ours",
+            fix=f"allow it with --allow-fault {fault.name}",
+        )
+
     @contextmanager
     def _applied(self, fault: Fault, group: str) -> Iterator[Injected]:
         identity = f"{fault.name}-{next(self._numbers)}"
+        self.injections.append(identity)
         injected = Injected(fault, identity, group, self.reach)
         undos = fault.undo(self.reach)
         try:

@@ -6,13 +6,20 @@ Everything is found by the pod's UID and never by its name, so that a successor 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from chaos.errors import StackError
 from chaos.process import Executed
 from chaos.stack.cluster import Cluster
 
 
-def in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed | None:
+def require_own_network(pod: dict[str, Any]) -> None:
+    """Raises StackError for a pod in its node's own network: what is done there would hit the node and all that is on it."""
+    if pod["spec"].get("hostNetwork"):
+        raise StackError(f"pod {pod['metadata']['name']} has no network of its own, but its node's")
+
+
+def in_sandbox(cluster: Cluster, node: str, uid: str, script: str, *, stdin: bytes | None = None) -> Executed | None:
     """Run a script of ours in the pod's network namespace, with the node's programs.
 
     The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
@@ -25,7 +32,7 @@ def in_sandbox(cluster: Cluster, node: str, uid: str, script: str) -> Executed |
     if not described.ok:  # it went between the two questions
         return None
     pid = json.loads(described.stdout)["info"]["pid"]
-    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script])
+    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script], stdin=stdin)
 
 
 def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:

@@ -1,94 +1,161 @@
-"""Cut a pod off from addresses, inside the pod's own network namespace.
+"""Cut a pod off from addresses, inside the pod's own network namespace (`chaos.faults.chain` says why there).
 
-Rules in a node's chains don't do: a CNI that enforces policies moves its own accepting chain in front of them at the next
-pod event, and a NetworkPolicy cuts new connections only. The namespace belongs to the pod's sandbox, which outlives
-restarts of its containers, so undo always finds it. Only a chain of our own name is made and removed.
+What those who talk see, by mode:
+
+- *drop*: nothing. An open connection stalls and goes on afterwards, a new one times out.
+- *reject*: an ICMP port unreachable. A new connection is refused, at the latest at its second try, since the kernel sends
+  few such answers a second to one address; an open one takes it for a passing trouble and stalls.
+- *reset*: a TCP reset. An open connection breaks at its next packet, a new one is refused. Only TCP is cut.
+
+The answer goes to the sender of what is refused: with *out* to the pod, with *in* to the others. The opposite side sees a
+black hole, and finds an open connection dead when it sends on one that was reset.
+
+The answers of a refusal pass the chain, or the one for packets that come in would be dropped on its way out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from chaos.errors import NoEffect, NotReached, StackError
-from chaos.faults.base import Fault, Reach
-from chaos.faults.inside import in_sandbox
-from chaos.faults.undo import Undo, undoer
-from chaos.stack.cluster import Cluster
+from chaos.faults.base import Fault, Reach, Scope
+from chaos.faults.chain import PodChain, new_name
+from chaos.faults.inside import require_own_network
+from chaos.faults.undo import Undo
 from chaos.waiting import until
 
-_CHAIN = "KUBERAY-CHAOS"
 _BITE_SECONDS = 10
 
 
+class Mode(StrEnum):
+    """What happens to a packet."""
+
+    DROP = "drop"
+    REJECT = "reject"
+    RESET = "reset"
+
+
+class Direction(StrEnum):
+    """Which packets, as the pod sees them."""
+
+    BOTH = "both"
+    OUT = "out"
+    IN = "in"
+
+
+_FIRST = {
+    Mode.DROP: (),
+    Mode.REJECT: ("-p icmp --icmp-type port-unreachable -j RETURN",),
+    Mode.RESET: ("-p tcp --tcp-flags RST RST -j RETURN",),
+}
+_VERDICTS = {
+    Mode.DROP: "-j DROP",
+    Mode.REJECT: "-j REJECT --reject-with icmp-port-unreachable",
+    Mode.RESET: "-p tcp -j REJECT --reject-with tcp-reset",
+}
+_SIDES = {Direction.BOTH: "sd", Direction.OUT: "d", Direction.IN: "s"}
+
+
 @dataclass(frozen=True)
-class BlackHole(Fault):
-    """Packets between one pod and ``addresses`` (IPv4) are dropped, both ways, without an answer."""
+class Partition(Fault):
+    """Packets between one pod and ``addresses`` (IPv4), by ``mode`` and ``direction``.
+
+    Several may be in force on one pod: each has a chain of its own.
+    """
 
     namespace: str
     pod: str
     uid: str
     node: str
     addresses: tuple[str, ...]
+    mode: Mode = Mode.DROP
+    direction: Direction = Direction.BOTH
+    chain: str = field(default_factory=new_name)
 
-    name: ClassVar[str] = "black-hole"
-    needs: ClassVar[tuple[str, ...]] = ("iptables",)
+    name: ClassVar[str] = "partition"
+    scope: ClassVar[Scope] = Scope.NAMESPACE
+    # Only refusals take "reject", but no stack is without it.
+    needs: ClassVar[tuple[str, ...]] = ("iptables", "reject")
+
+    def __post_init__(self) -> None:
+        if not self.addresses:
+            raise StackError(f"there is no address to cut {self.pod} off from")
+        for address in self.addresses:
+            try:
+                ipaddress.IPv4Address(address)
+            except ValueError:
+                raise StackError(f"{address!r} is no IPv4 address: {self.pod} can't be cut off from it") from None
 
     @classmethod
-    def between(cls, pod: dict[str, Any], others: list[dict[str, Any]]) -> BlackHole:
-        """Between a pod and other pods, each as the API server describes it."""
+    def of(
+        cls,
+        pod: dict[str, Any],
+        addresses: Sequence[str],
+        *,
+        mode: Mode = Mode.DROP,
+        direction: Direction = Direction.BOTH,
+    ) -> Partition:
+        """Between a pod as the API server describes it and addresses, such as those of a Service (`chaos.faults.addresses`)."""
+        require_own_network(pod)
         metadata = pod["metadata"]
         return cls(
             metadata["namespace"], metadata["name"], metadata["uid"], pod["spec"]["nodeName"],
-            tuple(other["status"]["podIP"] for other in others),
+            tuple(addresses), mode, direction,
         )  # fmt: skip
+
+    @classmethod
+    def between(
+        cls,
+        pod: dict[str, Any],
+        others: Sequence[dict[str, Any]],
+        *,
+        mode: Mode = Mode.DROP,
+        direction: Direction = Direction.BOTH,
+    ) -> Partition:
+        """Between a pod and other pods."""
+        return cls.of(pod, [other["status"]["podIP"] for other in others], mode=mode, direction=direction)
 
     @property
     def target(self) -> dict[str, str]:
-        return {"namespace": self.namespace, "pod": self.pod, "uid": self.uid, "addresses": " ".join(self.addresses)}
+        return {
+            "namespace": self.namespace, "pod": self.pod, "uid": self.uid, "addresses": " ".join(self.addresses),
+            "mode": self.mode, "direction": self.direction,
+        }  # fmt: skip
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules of its chain."""
+        sides, verdict = _SIDES[self.direction], _VERDICTS[self.mode]
+        return [*_FIRST[self.mode], *(f"-{side} {address} {verdict}" for address in self.addresses for side in sides)]
+
+    @property
+    def _chain(self) -> PodChain:
+        return PodChain(self.node, self.uid, self.chain)
 
     def undo(self, reach: Reach) -> list[Undo]:
-        """Remove our chain from the sandbox's namespace, which is named by the pod's UID."""
-        return [Undo("pod-chain", {"node": self.node, "uid": self.uid})]
+        """Remove our chain from the sandbox's namespace."""
+        return [self._chain.undo]
 
     def apply(self, reach: Reach) -> None:
         """Our chain, reached first from both directions."""
-        script = [f"iptables -w -N {_CHAIN}"]
-        for address in self.addresses:
-            script += [f"iptables -w -A {_CHAIN} -{way} {address} -j DROP" for way in "sd"]
-        script += [f"iptables -w -I {base} -j {_CHAIN}" for base in ("INPUT", "OUTPUT")]
-        done = in_sandbox(reach.cluster, self.node, self.uid, " && ".join(script))
-        if done is None or not done.ok:
-            raise StackError(f"{self.pod} could not be cut off: {done.error_text.strip() if done else 'no sandbox'}")
+        self._chain.install(reach.cluster, self.rules)
 
     def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The rules must have dropped packets of connections that were open before: only live peers send any."""
+        """The rules must have counted packets, which only peers that live and talk send.
+
+        Where nobody sends anything that the mode and direction cut, that is no effect: an idle connection wasn't tried.
+        """
         try:
-            dropped = until(lambda: self._dropped(reach.cluster), what="dropped packets", deadline=_BITE_SECONDS)
+            packets = until(lambda: self._chain.counted(reach.cluster), what="cut packets", deadline=_BITE_SECONDS)
         except NotReached as late:
             raise NoEffect(str(late)) from late
-        return {"dropped_packets": dropped}
+        return {"packets": packets}
 
     def relieved(self, reach: Reach) -> dict[str, Any]:
         """No rule of ours may be left; what packets do then is the open connections' to show."""
-        listed = in_sandbox(reach.cluster, self.node, self.uid, "iptables-save")
-        if listed is not None and _CHAIN in listed.text:
-            raise StackError(f"rules of {_CHAIN} are still in the namespace of {self.pod}")
+        self._chain.require_gone(reach.cluster)
         return {"rules": "none"}
-
-    def _dropped(self, cluster: Cluster) -> int:
-        listed = in_sandbox(cluster, self.node, self.uid, f"iptables -w -nvxL {_CHAIN}")
-        if listed is None or not listed.ok:
-            return 0
-        return sum(int(line.split()[0]) for line in listed.text.splitlines() if " DROP " in line)
-
-
-@undoer("pod-chain")
-def _remove_chain(cluster: Cluster, what: dict[str, Any]) -> None:
-    unhook = " ; ".join(
-        f"while iptables -w -D {base} -j {_CHAIN} 2>/dev/null; do :; done" for base in ("INPUT", "OUTPUT")
-    )
-    remove = f"if iptables -w -nL {_CHAIN} >/dev/null 2>&1; then iptables -w -F {_CHAIN} && iptables -w -X {_CHAIN}; fi"
-    done = in_sandbox(cluster, what["node"], what["uid"], f"{unhook} ; {remove}")
-    if done is not None and not done.ok:
-        raise StackError(f"chain {_CHAIN} is still there: {done.error_text.strip()}")

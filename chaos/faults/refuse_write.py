@@ -93,7 +93,7 @@ class RefuseWrite(Fault):
         return bool(review["status"]["allowed"])
 
 
-@undoer("cluster-role-rules")
+@undoer("cluster-role-rules", name=str, rules=list)
 def _restore(cluster: Cluster, what: dict[str, Any]) -> None:
     if cluster.get("clusterroles", None, what["name"]) is not None:
         _set_rules(cluster, what["name"], what["rules"])

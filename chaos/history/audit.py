@@ -24,6 +24,8 @@ Keep = Callable[[dict[str, Any]], bool]
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _OPERATOR = ":kuberay-operator"
+# The pod that a service account's token was made for: two pods of one account are told apart by it.
+_POD = "authentication.kubernetes.io/pod-name"
 _CHUNK = 1 << 20
 
 
@@ -140,6 +142,7 @@ def _fields(event: dict[str, Any]) -> dict[str, Any]:
         # A name that the server generated is only in its answer, if the audit policy keeps that.
         "name": ref.get("name") or answered.get("name", ""),
         "user": event["user"]["username"],
+        "pod": next(iter((event["user"].get("extra") or {}).get(_POD, [])), ""),
         "code": _code(event),
         "requested": epoch(event["requestReceivedTimestamp"]),
         "answered": epoch(event["stageTimestamp"]),

@@ -8,8 +8,8 @@ depends on ``what``:
 ======== ==============================================================================================================
 what     further keys
 ======== ==============================================================================================================
-object   ``change`` (ADDED, MODIFIED or DELETED), ``resource`` (plural: pods, jobs, events, rayclusters, rayjobs,
-         leases …), ``uid``, ``namespace``, ``name``, ``rv`` (resourceVersion), ``listed`` (true when it came from a
+object   ``change`` (ADDED, MODIFIED or DELETED), ``resource`` (plural: pods, services, jobs, events, rayclusters,
+         rayjobs, leases …), ``uid``, ``namespace``, ``name``, ``rv`` (resourceVersion), ``listed`` (true when it came from a
          list and not from a watch: its time is then an upper bound), ``object`` (the object as the server sent it,
          less managedFields and last-applied annotations; DELETED carries the last state)
 gap      ``resource``, ``since`` (t of the last thing known before it), ``until`` (t of the re-list), ``reason``
@@ -19,8 +19,8 @@ probe    ``probe`` (its name), ``target`` (dict of names), ``ok``, ``took`` (sec
          ``value`` (dict), ``error``
 phase    ``phase`` (begin, steady, settled, end, error), ``detail`` (dict)
 expect   ``claim``, ``arm``, ``checks`` (list of {check, params}), ``control`` (null, or {arm, checks})
-audit    ``verb``, ``resource`` (with /subresource), ``namespace``, ``name``, ``user``, ``code``, ``requested`` and
-         ``answered`` (epoch seconds, the API server's clock), ``id``
+audit    ``verb``, ``resource`` (with /subresource), ``namespace``, ``name``, ``user``, ``pod`` (that it runs in,
+         or empty), ``code``, ``requested`` and ``answered`` (epoch seconds, the API server's clock), ``id``
 note     ``text``: anything a reader of the timeline should know
 ======== ==============================================================================================================
 """

@@ -285,7 +285,7 @@ class _Output:
         """Append a whole line, or the last piece of a log."""
         if self.full or not line:
             return
-        line = self._redact.data(line)
+        line = self._redact.data(line, torn=not line.endswith(b"\n"))
         self._append(line[: self._room])
         if len(line) > self._room:
             self.full = True

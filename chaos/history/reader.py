@@ -201,6 +201,7 @@ class Audit:
     requested: float
     answered: float
     id: str
+    pod: str = ""  # that the user's token was made for
 
 
 @dataclass(frozen=True)
@@ -381,6 +382,7 @@ class History:
                 e["requested"],
                 e["answered"],
                 e["id"],
+                e.get("pod", ""),
             )
             for e in self._of(What.AUDIT)
             if given.items() <= e.items()

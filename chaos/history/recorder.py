@@ -60,6 +60,7 @@ class Watch:
 
 WATCHES = (
     Watch("pods", "api/v1"),
+    Watch("services", "api/v1"),
     Watch("jobs", "apis/batch/v1"),
     Watch("events", "api/v1"),
     Watch("rayclusters", "apis/ray.io/v1"),
@@ -244,6 +245,8 @@ class _Watcher:
         try:
             if response.status == _NOT_FOUND:
                 return {"metadata": {}}  # not served, so there is nothing; and no version to watch from
+            if response.status == _GONE:  # its pages are kept for some minutes only
+                raise _Broken("410 Gone: the list expired before its last page")
             self._expect_ok(response)
             page = json.loads(response.data.decode("utf-8", "surrogateescape"))
             if not isinstance(page, dict) or not isinstance(page.get("metadata"), dict):

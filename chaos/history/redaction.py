@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from chaos.history.objects import Json
 
 MARK = "[redacted]"
+_TELLING = 4  # bytes of a secret: fewer are as likely to be anything else
 
 
 class Redactor:
@@ -45,8 +46,20 @@ class Redactor:
             return [self.value(item) for item in value]
         return value
 
-    def data(self, data: bytes) -> bytes:
-        """Bytes with the secrets' UTF-8 forms removed; all other bytes as they are."""
-        for secret in self._secrets:
-            data = data.replace(secret.encode(), MARK.encode())
+    def data(self, data: bytes, *, torn: bool = False) -> bytes:
+        """Bytes with the secrets' UTF-8 forms removed; all other bytes as they are.
+
+        ``torn`` data ends where something was cut off, so that its end may be the beginning of a secret.
+        """
+        secrets = [secret.encode() for secret in self._secrets]
+        for secret in secrets:
+            data = data.replace(secret, MARK.encode())
+        if torn and (length := max((_begun(secret, data) for secret in secrets), default=0)):
+            data = data[:-length] + MARK.encode()
         return data
+
+
+def _begun(secret: bytes, data: bytes) -> int:
+    """How many bytes at the end of ``data`` begin the secret; too few to tell anything count as none."""
+    lengths = range(min(len(secret) - 1, len(data)), _TELLING - 1, -1)
+    return next((length for length in lengths if data.endswith(secret[:length])), 0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaos.errors import StackError
 from chaos.history.reader import History
 from chaos.reports import html, json_report, junit, summary
 from chaos.verdict import Verdict
@@ -17,15 +18,27 @@ def write_all(folder: Path, history: History, verdicts: Sequence[Verdict], run: 
     """Write ``verdicts.json``, ``junit.xml``, ``summary.md`` and ``report.html`` into ``folder``, over older ones.
 
     ``run`` is the content of ``run.json``: ``versions`` (component to version), ``seed``, ``command``, ``started``,
-    ``finished``, ``interrupted``. Whatever else is in the folder (history, logs) is linked from the HTML. Raises
-    OSError.
+    ``finished``, ``interrupted``. Whatever else is in the folder (history, logs) is linked from the HTML. A report that
+    can't be made doesn't keep the others from being written; it is then named by the StackError that this raises.
     """
-    for name, content in (
-        ("verdicts.json", json_report.render(verdicts)),
-        ("junit.xml", junit.render(verdicts)),
-        ("summary.md", summary.render(verdicts, run)),
-    ):
-        (folder / name).write_text(content, encoding="utf-8")
-    files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    page = html.render(history, verdicts, run, files=[name for name in files if name != "report.html"])
-    (folder / "report.html").write_text(page, encoding="utf-8")
+
+    def page() -> str:
+        files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        return html.render(history, verdicts, run, files=[name for name in files if name != "report.html"])
+
+    reports: list[tuple[str, Callable[[], str]]] = [
+        ("verdicts.json", lambda: json_report.render(verdicts)),
+        ("junit.xml", lambda: junit.render(verdicts)),
+        ("summary.md", lambda: summary.render(verdicts, run)),
+        ("report.html", page),
+    ]
+    failed = []
+    for name, render in reports:
+        try:
+            (folder / name).write_text(render(), encoding="utf-8")
+        except Exception as problem:
+            failed.append(f"{name} could not be written: {type(problem).__name__}: {problem}")
+    if failed:
+        raise StackError(
+            "; ".join(failed), fix=f"the history is kept: `kuberay-chaos recheck {folder}` writes them again"
+        )

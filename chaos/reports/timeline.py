@@ -37,8 +37,13 @@ SHARED = "shared by all arms"
 _EVENTS = {
     "delete-pod": "{} deleted",
     "kill-process": "{} process killed",
-    "black-hole": "{} cut off",
+    "stop-process": "{} process stopped",
+    "restart-container": "{} container restarted",
+    "partition": "{} cut off",
+    "loss": "{} loses packets",
+    "delay": "{} delayed",
     "delete-job": "submitter Job deleted",
+    "delete-rayjob": "RayJob deleted",
 }
 
 
@@ -367,7 +372,7 @@ def _faults(view: History, scale: _Scale, arms: _Arms) -> list[Label]:
         end = steps.get("undone", view.until if undoable else max(steps.values()))
         target = fault.steps["apply"].get("target") or {}
         what = _event(view, fault)
-        where = str(target.get("pod") or target.get("job") or "")
+        where = str(target.get("pod") or target.get("job") or target.get("rayjob") or "")
         arm = f" ({arms.name(target['namespace'])})" if target.get("namespace") in arms.namespaces else ""
         named = f"{what}: {where}{arm}" if where else what
         told = ", ".join(f"{step} {scale.says(t)}" for step, t in steps.items() if step != "record")

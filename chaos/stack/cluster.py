@@ -14,6 +14,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -85,6 +86,27 @@ class RunOnNode(Protocol):
     def __call__(self, node: str, argv: list[str], stdin: bytes | None, timeout: float) -> Executed: ...
 
 
+@dataclass(frozen=True)
+class NodeState:
+    """A node as the machine that carries it sees it; ``started`` is when it was last started, by that machine's clock."""
+
+    running: bool
+    started: datetime
+
+
+class NodeControl(Protocol):
+    """Power over nodes, from outside of them: it works while the API server and the node itself are away."""
+
+    def state(self, node: str) -> NodeState | None:
+        """How the node is; None when there is no such node any more."""
+
+    def stop(self, node: str, *, at_once: bool) -> None:
+        """Shut the node down in order or, with ``at_once``, as a power cut does. Returns when it has stopped."""
+
+    def start(self, node: str) -> None:
+        """Start a stopped node; one that runs is left as it is. Returns long before the node is Ready."""
+
+
 class ApiError(StackError):
     """The API server refused a request; ``status`` is the HTTP code and ``reason`` the server's word for it."""
 
@@ -104,6 +126,7 @@ class Cluster:
         kubectl: Path | str = "kubectl",
         run_on_node: RunOnNode | None = None,
         *,
+        node_control: NodeControl | None = None,
         context: str | None = None,
     ) -> None:
         self.name = name
@@ -111,6 +134,7 @@ class Cluster:
         self.context = context
         self._kubectl = str(kubectl)
         self._run_on_node = run_on_node
+        self._node_control = node_control
         self.api = _api_client(kubeconfig, context)
 
     def __repr__(self) -> str:
@@ -272,6 +296,13 @@ class Cluster:
         if self._run_on_node is None:
             raise StackError(f"commands can't be run on the nodes of {self.name}: it is not a cluster of ours")
         return self._run_on_node(node, list(argv), stdin, timeout)
+
+    @property
+    def node_control(self) -> NodeControl:
+        """Power over the nodes. Raises `StackError` where we have none."""
+        if self._node_control is None:
+            raise StackError(f"the nodes of {self.name} can't be stopped or started: it is not a cluster of ours")
+        return self._node_control
 
     # --- waiting -------------------------------------------------------------------------------------------------
 

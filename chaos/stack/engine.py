@@ -25,6 +25,14 @@ from chaos.waiting import until
 
 # Containers, networks and images of ours carry these labels, so that leftovers can be told from other people's.
 STACK_LABEL = "kuberay-chaos.stack"
+# The stack's folder, which says whether anybody still knows of it: several state folders may share one engine.
+FOLDER_LABEL = "kuberay-chaos.folder"
+
+
+def labels(stack: str, folder: Path) -> list[str]:
+    """Options that label a new container or network as a stack's."""
+    return [f"--label={STACK_LABEL}={stack}", f"--label={FOLDER_LABEL}={folder}"]
+
 
 # The runtime under which our own engine grants what this machine can grant.
 ADAPTED_RUNTIME = "without-sys-resource"

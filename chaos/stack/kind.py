@@ -21,7 +21,7 @@ from chaos.errors import BusyError, StackError
 from chaos.locks import atomic_write
 from chaos.paths import stack_dir
 from chaos.process import run_logged
-from chaos.stack.engine import STACK_LABEL, Engine, may_raise_limits
+from chaos.stack.engine import STACK_LABEL, Engine, labels, may_raise_limits
 
 # Where the ledger's host folder appears in every node, and from there in pods.
 NODE_LEDGER = "/var/lib/kuberay-chaos/ledger"
@@ -29,7 +29,7 @@ _NODE_AUDIT = "/var/log/kuberay-chaos-audit"
 _AUDIT_FILE = "audit.log"
 _NODE_POLICY = "/etc/kubernetes/kuberay-chaos-audit-policy.yaml"
 
-_CLUSTER_LABEL = "io.x-k8s.kind.cluster"
+CLUSTER_LABEL = "io.x-k8s.kind.cluster"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class StackFolder:
     @property
     def kubeconfig(self) -> Path:
         return self.root / "kubeconfig"
+
+    @property
+    def undo_log(self) -> Path:
+        return self.root / "undo.jsonl"
+
+    @property
+    def kubectl(self) -> Path:
+        """The kubectl that the stack was made with, for commands that don't choose an image source."""
+        return self.root / "kubectl"
 
     @property
     def ledger(self) -> Path:
@@ -61,6 +70,11 @@ class StackFolder:
         self.ledger.mkdir(exist_ok=True)
         # Pods of any user append to the ledger; the folder above it is closed to other users of this machine.
         self.ledger.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO | stat.S_ISVTX)
+
+    def link_kubectl(self, program: Path) -> None:
+        """Remember where the stack's kubectl is; safe to call again."""
+        self.kubectl.unlink(missing_ok=True)
+        self.kubectl.symlink_to(program)
 
 
 class Kind:
@@ -85,14 +99,11 @@ class Kind:
 
     def nodes(self) -> list[str]:
         """Names of the node containers, running or not, control plane first."""
-        listed = self.engine.docker(
-            "ps", "--all", "--filter", f"label={_CLUSTER_LABEL}={self.name}", "--format", "{{.Names}}"
-        ).text.split()
-        return sorted(listed, key=lambda node: (node != self.control_plane, node))
+        return sorted(node_names(self.engine, self.name), key=lambda node: (node != self.control_plane, node))
 
     def running_nodes(self) -> list[str]:
         listed = self.engine.docker(
-            "ps", "--filter", f"label={_CLUSTER_LABEL}={self.name}", "--format", "{{.Names}}"
+            "ps", "--filter", f"label={CLUSTER_LABEL}={self.name}", "--format", "{{.Names}}"
         ).text.split()
         return sorted(listed)
 
@@ -138,7 +149,7 @@ class Kind:
     def _ensure_network(self) -> None:
         if self.engine.inspect("network", self.network) is None:
             self.engine.docker(
-                "network", "create", "--driver=bridge", f"--label={STACK_LABEL}={self.name}", self.network
+                "network", "create", "--driver=bridge", *labels(self.name, self.folder.root), self.network
             )
 
     def _config(self) -> dict[str, Any]:
@@ -168,6 +179,13 @@ class Kind:
 
     def _write_audit_policy(self) -> None:
         atomic_write(self._policy_file(), yaml.safe_dump(_AUDIT_POLICY, sort_keys=False), mode=0o644)
+
+
+def node_names(engine: Engine, cluster: str) -> list[str]:
+    """The node containers of a kind cluster, running or not."""
+    return engine.docker(
+        "ps", "--all", "--filter", f"label={CLUSTER_LABEL}={cluster}", "--format", "{{.Names}}"
+    ).text.split()
 
 
 # Who asked for what, and the answer; never bodies, which hold secrets. Reads and leases would be nine tenths of the volume.

@@ -48,7 +48,7 @@ def ensure(cluster: Cluster, config_dir: Path, image: str, version: str) -> None
     cluster.apply([namespace, *(_tuned(document, image, version) for document in rest)])
     cluster.wait_rolled_out("deployments", NAMESPACE, DEPLOYMENT, _START_SECONDS)
     until(
-        lambda: _leads(cluster),
+        lambda: leads(cluster),
         what="the operator's lease is held by its pod", deadline=_LEASE_SECONDS, error=StackError,
     )  # fmt: skip
 
@@ -91,7 +91,16 @@ def operator_pod(cluster: Cluster) -> Object:
 def require_available(cluster: Cluster) -> None:
     """Raises `StackError` unless the operator is rolled out and leads."""
     cluster.wait_rolled_out("deployments", NAMESPACE, DEPLOYMENT, 5)
-    _leads(cluster)
+    leads(cluster)
+
+
+def leader_pod(cluster: Cluster) -> Object:
+    """The operator's pod that holds the lease. Raises `StackError` when none does."""
+    holder = lease_holder(cluster) or "nobody"
+    pod = cluster.get("pods", NAMESPACE, holder.rpartition("_")[0]) if "_" in holder else None
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        raise StackError(f"the operators' lease is held by {holder}, which is no pod that is there")
+    return pod
 
 
 def lease_holder(cluster: Cluster) -> str | None:
@@ -101,7 +110,7 @@ def lease_holder(cluster: Cluster) -> str | None:
     return holder or None
 
 
-def _leads(cluster: Cluster) -> bool:
+def leads(cluster: Cluster) -> bool:
     holder = lease_holder(cluster) or "nobody"
     pod = operator_pod(cluster)["metadata"]["name"]
     if not holder.startswith(f"{pod}_"):

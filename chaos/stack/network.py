@@ -19,7 +19,7 @@ from functools import partial
 
 from chaos.errors import StackError
 from chaos.stack.cluster import Cluster
-from chaos.stack.engine import STACK_LABEL, Engine
+from chaos.stack.engine import Engine
 
 SERVICE_CIDR = "10.96.0.0/16"  # kind's default
 
@@ -185,7 +185,10 @@ def _outside_listener(engine: Engine, network: str) -> Iterator[tuple[str, int]]
     """Greet whoever connects, on the gateway of a second Docker network: reachable on this machine only."""
     outside = f"{network}-outside"
     if engine.inspect("network", outside) is None:
-        engine.docker("network", "create", "--driver=bridge", f"--label={STACK_LABEL}={network}", outside)
+        # Labelled as the network it stands beside: with that stack it is found, should this process be killed.
+        ours = (engine.inspect("network", network) or {}).get("Labels") or {}
+        owner = [f"--label={key}={value}" for key, value in ours.items()]
+        engine.docker("network", "create", "--driver=bridge", *owner, outside)
     try:
         described = engine.inspect("network", outside)
         assert described is not None

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from chaos import paths, workloads
 from chaos.errors import NoSteadyState, NotReached, StackError
-from chaos.stack import redis
+from chaos.stack import leftovers, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.leftovers import Leftover
 from chaos.stack.manifest import render
+from chaos.stack.ours import OWNED
 from chaos.waiting import until
 
-OWNED = {"kuberay-chaos/owned": "true"}
 HEAD, WORKER = "head", "worker"
 
 # Measured 25 s with the image on the node; a head that pulls up slowly on a busy machine restarts its 10 s readiness delay.
@@ -91,11 +93,16 @@ def is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
 
 
-def ensure_namespace(cluster: Cluster, name: str, labels: Mapping[str, str] | None = None) -> None:
-    """Creates a namespace of ours with what the manifests refer to."""
+def ensure_namespace(
+    cluster: Cluster, name: str, labels: Mapping[str, str] | None = None, *, password: str = ""
+) -> None:
+    """Creates a namespace of ours with what the manifests refer to; ``password`` in the place of the stack's, if given."""
     metadata = {"name": name, "labels": {**OWNED, **(labels or {})}}
     cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, workloads.configmap(name)])
-    redis.copy_secret(cluster, name)
+    if password:
+        redis.put_secret(cluster, name, password)
+    else:
+        redis.copy_secret(cluster, name)
 
 
 def create_ray_cluster(
@@ -110,9 +117,17 @@ def create_ray_cluster(
     workers: int = 2,
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
+    storage: str = "",
+    spec: Mapping[str, object] | None = None,
     arm: str = "",
+    ledger: bool = True,
 ) -> RayClusterHandle:
-    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it."""
+    """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
+
+    ``ledger`` tells whether the nodes have the run's folder.
+    ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
+    the manifest's as a JSON merge patch (RFC 7386).
+    """
     document = _document(
         "raycluster.yaml",
         {
@@ -125,6 +140,11 @@ def create_ray_cluster(
         },
     )
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    if not ledger:
+        _drop_ledger(document["spec"])
+    if storage:
+        document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
+    document["spec"] = _merged(document["spec"], spec or {})
     cluster.create("rayclusters", namespace, document)
     return RayClusterHandle(namespace, name, ft, workers, arm)
 
@@ -161,34 +181,33 @@ def create_rayjob(
     return RayJobHandle(namespace, name, ft, ledger)
 
 
-def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[str]:
-    """Deletes a namespace of ours within ``seconds``; what stays is returned by name, with the finalizers that hold it.
+def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[Leftover]:
+    """Deletes a namespace of ours within ``seconds``; what stays is returned, with what holds it.
 
     Ray's own objects go first: their clean-up needs a Job, and none can be created in a namespace that is being deleted.
     Nothing is forced. Raises `StackError` when the namespace isn't ours.
     """
-    namespace = cluster.get("namespaces", None, name)
-    if namespace is None:
+    found = cluster.get("namespaces", None, name)
+    if found is None:
         return []
-    if namespace["metadata"].get("labels", {}).get("kuberay-chaos/owned") != "true":
+    if found["metadata"].get("labels", {}).get("kuberay-chaos/owned") != "true":
         raise StackError(f"namespace {name} is not ours and is not deleted")
 
-    def rest() -> list[str]:
-        found = [(kind, item["metadata"]) for kind in ("rayjobs", "rayclusters") for item in cluster.list(kind, name)]
-        return [f"{kind}/{m['name']} (held by {', '.join(m.get('finalizers', [])) or 'nothing'})" for kind, m in found]
+    def rest() -> list[tuple[str, Object]]:
+        return [(kind, item) for kind in ("rayjobs", "rayclusters") for item in cluster.list(kind, name)]
 
-    for kind in ("rayjobs", "rayclusters"):
-        for item in cluster.list(kind, name):
-            cluster.delete(kind, name, item["metadata"]["name"], uid=item["metadata"]["uid"])
+    for kind, item in rest():
+        cluster.delete(kind, name, item["metadata"]["name"], uid=item["metadata"]["uid"])
     try:
         until(lambda: not rest(), what=f"the end of Ray's objects in {name}", deadline=seconds / 2)
     except NotReached:
-        return rest()
-    cluster.delete("namespaces", None, name, uid=namespace["metadata"]["uid"])
+        return [leftovers.held_object(cluster, kind, item) for kind, item in rest()]
+    cluster.delete("namespaces", None, name, uid=found["metadata"]["uid"])
     try:
         until(lambda: cluster.get("namespaces", None, name) is None, what=f"the end of {name}", deadline=seconds / 2)
     except NotReached:
-        return [f"namespaces/{name}"]
+        left = cluster.get("namespaces", None, name)
+        return [leftovers.terminating(cluster, left)] if left else []
     return []
 
 
@@ -205,6 +224,26 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     _add_env(spec["headGroupSpec"], head_env)
     for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
+
+
+def _drop_ledger(spec: Object) -> None:
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "ledger"]
+        for container in pod["containers"]:
+            container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "ledger"]
+
+
+def _merged(old: object, patch: object) -> Any:
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
 def _add_env(group: Object, env: Mapping[str, str]) -> None:

@@ -21,10 +21,12 @@ from chaos.waiting import until
 NAMESPACE = "kuberay-chaos-redis"
 SECRET = "redis-auth"  # noqa: S105 - the name of a Secret, not a password
 SENTINEL_ADDRESS = f"sentinel.{NAMESPACE}.svc.cluster.local:26379"
+CLIENT_LABEL = "kuberay-chaos/redis-client"  # of pods that the network policies let through
 SERVICE_NAME = "ray"  # what the Sentinels call the one shard
 MEMBERS = ("redis-0", "redis-1", "redis-2")
+CONTAINER = "redis"  # the one of a member's pod in which the server runs
 # Any pod with a shell serves to probe the network from: namespace, pod, container.
-PROBE_POD = (NAMESPACE, MEMBERS[0], "redis")
+PROBE_POD = (NAMESPACE, MEMBERS[0], CONTAINER)
 
 # Volumes are made by helper pods (~10 s), members join within 20 s and are ready a probe later; doubled for a
 # busy machine.
@@ -91,7 +93,7 @@ def ensure(cluster: Cluster, image: str) -> None:
     namespace, *rest = render(paths.manifests() / "redis-ha.yaml", {"IMAGE": image})
     cluster.apply([namespace])
     try:
-        cluster.create("secrets", NAMESPACE, _secret(NAMESPACE, secrets.token_urlsafe(32)))
+        cluster.create("secrets", NAMESPACE, _secret(NAMESPACE, new_password()))
     except ApiError as error:
         if error.status != 409:  # it exists: the members' data and all copies depend on it
             raise
@@ -117,11 +119,26 @@ def copy_secret(cluster: Cluster, namespace: str) -> None:
     cluster.apply([copy | {"type": "Opaque", "data": found["data"]}])
 
 
+def put_secret(cluster: Cluster, namespace: str, password: str) -> None:
+    """Gives a namespace a password of its own; one that it has already stays."""
+    if cluster.get("secrets", namespace, SECRET) is None:
+        cluster.create("secrets", namespace, _secret(namespace, password))
+
+
+def new_password() -> str:
+    return secrets.token_urlsafe(32)
+
+
 def passwords(cluster: Cluster) -> list[str]:
     """What must never reach a history, a log or a report; as it is and as Kubernetes encodes it."""
     found = cluster.get("secrets", NAMESPACE, SECRET)
     encoded = str(found["data"]["password"]) if found else ""
-    return [base64.b64decode(encoded).decode(), encoded] if encoded else []
+    return spellings(base64.b64decode(encoded).decode()) if encoded else []
+
+
+def spellings(password: str) -> list[str]:
+    """A password as it is and as Kubernetes encodes it."""
+    return [password, base64.b64encode(password.encode()).decode()]
 
 
 def health(cluster: Cluster) -> RedisHealth:

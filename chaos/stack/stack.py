@@ -33,7 +33,8 @@ from chaos.stack.images import cache, catalogue
 from chaos.stack.images.bake import bake, load_into
 from chaos.stack.images.choose import choose
 from chaos.stack.images.source import ImageSource, Provided
-from chaos.stack.kind import Kind, StackFolder
+from chaos.stack.kind import Kind, StackFolder, node_names
+from chaos.stack.node_containers import NodeContainers
 from chaos.stack.record import StackRecord
 
 
@@ -60,7 +61,7 @@ class Stack:
 
     @property
     def undo_log(self) -> UndoLog:
-        return UndoLog(self.folder.root / "undo.jsonl")
+        return UndoLog(self.folder.undo_log)
 
     def use_operator(self, version: str, console: Console) -> None:
         """Put another operator version into this cluster, its CRDs first."""
@@ -83,9 +84,9 @@ def up(settings: Settings, console: Console) -> Stack:
     node_image = bake(engine, provided, console)
     kind = Kind(settings.name, engine, provided.kind, provided.kubectl)
     record = _record(settings, engine, source, provided, node_image)
+    kind.folder.link_kubectl(provided.kubectl)
     running = _find_running(kind, record, settings, console)
     if running is not None:
-        _heal(running, UndoLog(kind.folder.root / "undo.jsonl"), console)
         if record.sealed:
             _require_sealed(kind, running, node_image, console)
         return Stack(settings, engine, kind, running, source, provided, record)
@@ -104,7 +105,7 @@ def up(settings: Settings, console: Console) -> Stack:
         )
     if record.sealed:
         _require_sealed(kind, cluster, node_image, console)
-    record.save(_record_path(kind))
+    record.save(record_path(kind.folder.root))
     return Stack(settings, engine, kind, cluster, source, provided, record)
 
 
@@ -115,14 +116,14 @@ def down(settings: Settings, console: Console) -> None:
         engine = Engine()
         with console.step(f"Removing the stack {settings.name}", expect=10):
             _remove(settings.name, engine)
-        if not _our_stacks(engine):
-            docker_engine.stop(console)
+        stop_unused_engine(engine, console)
     shutil.rmtree(stack_dir(settings.name), ignore_errors=True)
 
 
-def _our_stacks(engine: Engine) -> list[str]:
-    listed = engine.docker("network", "ls", "--filter", f"label={STACK_LABEL}", "--format", "{{.Name}}")
-    return listed.text.split()
+def stop_unused_engine(engine: Engine, console: Console) -> None:
+    """Stop the engine if we started it and no stack is left in it."""
+    if not engine.docker("network", "ls", "--filter", f"label={STACK_LABEL}", "--format", "{{.Name}}").text.split():
+        docker_engine.stop(console)
 
 
 def _remove(name: str, engine: Engine) -> None:
@@ -143,7 +144,10 @@ def _report_nodes(cluster: Cluster, step: Step, *, count: int) -> None:
 
 
 def _cluster(kind: Kind, engine: Engine) -> Cluster:
-    return Cluster(kind.name, kind.folder.kubeconfig, kind.cluster.kubectl_path, _on_node(engine))
+    return Cluster(
+        kind.name, kind.folder.kubeconfig, kind.cluster.kubectl_path, _on_node(engine),
+        node_control=NodeContainers(engine),
+    )  # fmt: skip
 
 
 def _on_node(engine: Engine) -> RunOnNode:
@@ -172,8 +176,9 @@ def _record(
     )
 
 
-def _record_path(kind: Kind) -> Path:
-    return kind.folder.root / "stack.json"
+def record_path(folder: Path) -> Path:
+    """The record of the stack with this folder; it is there once the stack was complete."""
+    return folder / "stack.json"
 
 
 def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: Console) -> Cluster | None:
@@ -185,7 +190,7 @@ def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: 
             f"a kind cluster named {kind.name} exists and isn't ours",
             fix=f"choose another name with --name, or delete it: kind delete cluster --name {kind.name}",
         )
-    why = _unusable(kind, wanted)
+    why = _unusable(kind, wanted, console)
     if why is None:
         console.info(f"using the stack {kind.name} that is up")
         return _cluster(kind, kind.engine)
@@ -199,17 +204,22 @@ def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: 
     return None
 
 
-def _unusable(kind: Kind, wanted: StackRecord) -> str | None:
-    """Why the cluster can't be used again, or None when it can."""
-    found = StackRecord.load(_record_path(kind))
+def _unusable(kind: Kind, wanted: StackRecord, console: Console) -> str | None:
+    """Why the cluster can't be used again, or None when it can. Heals it first: a fault in force makes it look unhealthy."""
+    found = StackRecord.load(record_path(kind.folder.root))
     if found is None:
         return "it was not completed"
     if replace(found, provenance={}) != replace(wanted, provenance={}):
         return "it was made from other inputs"
+    cluster = _cluster(kind, kind.engine)
+    healed, failed = heal_leftovers(cluster, UndoLog(kind.folder.undo_log), console)
+    if failed:
+        return "; ".join(failed)
     if set(kind.running_nodes()) != set(kind.nodes()):
         return "not all of its nodes run"
-    cluster = _cluster(kind, kind.engine)
     try:
+        if healed:  # what was cut off or stopped takes a moment to find together again
+            redis.wait_agreed(cluster)
         wait_for_nodes(cluster, count=len(kind.nodes()), deadline=20)
         kuberay.require_available(cluster)
         redis.assert_agreed(cluster)
@@ -218,14 +228,12 @@ def _unusable(kind: Kind, wanted: StackRecord) -> str | None:
     return None
 
 
-def _heal(cluster: Cluster, log: UndoLog, console: Console) -> None:
-    if unreadable := log.unreadable():
-        console.info(f"{unreadable} lines of {log.path} can't be read and are passed over")
+def heal_leftovers(cluster: Cluster, log: UndoLog, console: Console) -> tuple[list[str], list[str]]:
+    """Undo what dead runs left in this cluster, saying so; what was healed and what could not be."""
     healed, failed = heal(cluster, log)
     for sentence in healed:
         console.info(f"healed what a run left behind: {sentence}")
-    if failed:
-        raise StackError("; ".join(failed), fix="replace the stack with --recreate")
+    return healed, failed
 
 
 def _require_sealed(kind: Kind, cluster: Cluster, node_image: str, console: Console) -> None:
@@ -235,20 +243,50 @@ def _require_sealed(kind: Kind, cluster: Cluster, node_image: str, console: Cons
         )
 
 
-def heal_running(settings: Settings) -> list[str]:
-    """Undo what dead runs left in the stack of this name; what was undone, a sentence each."""
+def heal_running(settings: Settings) -> tuple[list[str], list[str]]:
+    """Undo what dead runs left in the stack of this name: what was undone and what could not be, a sentence each.
+
+    Raises StackError when there is no cluster to heal, or when it can't be reached.
+    """
     folder = StackFolder(stack_dir(settings.name))
-    log = UndoLog(folder.root / "undo.jsonl")
-    if not log.pending():
-        return []
+    log = UndoLog(folder.undo_log)
+    pending = log.pending()
+    if not pending:
+        return [], log.unreadable()
+    _require_cluster(settings.name, folder, pending=len(pending))
     engine = Engine()
-    if not folder.kubeconfig.exists():
-        raise StackError(f"there is no stack {settings.name} to heal", fix="its undo log goes with it: `make down`")
-    cluster = Cluster(settings.name, folder.kubeconfig, run_on_node=_on_node(engine))
+    cluster = Cluster(
+        settings.name, folder.kubeconfig, folder.kubectl, _on_node(engine), node_control=NodeContainers(engine)
+    )
     healed, failed = heal(cluster, log)
-    if failed:
-        raise StackError("; ".join(failed), fix="replace the stack with --recreate")
-    return healed
+    if failed and (silence := _silence(cluster)):
+        left = len(log.pending())
+        return healed, [f"{silence}; {left} of {len(pending)} undos are left", *log.unreadable()]
+    return healed, failed
+
+
+def _require_cluster(name: str, folder: StackFolder, *, pending: int) -> None:
+    answer = docker_engine.reachable()
+    if not answer.ok:
+        raise StackError(
+            f"the Docker engine does not answer, so {pending} undos of the stack {name} are left: "
+            f"{answer.error_text.strip()[-300:]}",
+            fix="start it and heal again",
+        )
+    if not folder.kubeconfig.exists() or not node_names(Engine(), name):
+        raise StackError(
+            f"the cluster of the stack {name} is gone, and what {pending} undos were for went with it",
+            fix="`kuberay-chaos down` removes what is left of the stack",
+        )
+
+
+def _silence(cluster: Cluster) -> str:
+    """Why the API server can't be spoken to, in words; empty when it answers."""
+    try:
+        cluster.request("GET", "/version", timeout=5)
+    except StackError as problem:
+        return str(problem.args[0])
+    return ""
 
 
 def farewell(stack: Stack) -> str:

@@ -41,6 +41,15 @@ def functional(
     return answer
 
 
+def metadata(cluster: Cluster, handle: RayClusterHandle, *, make: bool = False, seconds: float = 20.0) -> Answer:
+    """What the GCS remembers; the answer of ``inpod/metadata.py``. With ``make`` something to remember is put there first."""
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        return {"ok": False, "error": "there is no head pod"}
+    executed = _run(cluster, pod, "metadata.py", [*(["--make"] if make else []), f"--seconds={seconds:g}"], seconds)
+    return _last_line(executed) or {"ok": False, "error": _complaint(executed)}
+
+
 def start_counter(
     cluster: Cluster,
     handle: RayClusterHandle,
@@ -64,6 +73,16 @@ def start_counter(
     if answer is None or not executed.ok:
         raise NoSteadyState(f"the actor {name} could not be started: {_complaint(executed)}")
     return answer
+
+
+def start_chatter(cluster: Cluster, handle: RayClusterHandle, *, seconds: float = 30.0) -> None:
+    """Starts an actor on each worker that writes to the GCS every second. Raises `NoSteadyState`."""
+    arguments = [f"--at={pod['status']['podIP']}" for pod in handle.worker_pods(cluster)]
+    executed = _run(
+        cluster, _head(cluster, handle), "start_chatter.py", [*arguments, f"--seconds={seconds:g}"], seconds
+    )
+    if not executed.ok:
+        raise NoSteadyState(f"no GCS traffic in {handle.namespace}: {_complaint(executed)}")
 
 
 def submit_driver(

@@ -14,6 +14,8 @@ from chaos.workloads.probes import HEAD_CONTAINER
 
 _DASHBOARD = 8265
 ABSENT = "ABSENT"
+# Ray's words for an ID that it has a record of; there is no code for it.
+_EXISTS = "already exists"
 
 
 def job_record(cluster: Cluster, handle: RayClusterHandle, submission_id: str) -> dict[str, Any]:
@@ -34,6 +36,25 @@ def submission_ids(cluster: Cluster, handle: RayClusterHandle) -> list[str]:
     """All submission IDs that Ray has a record of, sorted."""
     with forwarded(cluster, handle.namespace, _head(cluster, handle), _DASHBOARD) as port:
         return sorted(details.submission_id for details in _jobs(port) if details.submission_id)
+
+
+def submit(cluster: Cluster, handle: RayClusterHandle, submission_id: str, entrypoint: str) -> dict[str, Any]:
+    """``{"ok", "before", "accepted", "refusal"}``: whether Ray took the submission, and its record of the ID before it.
+
+    Only the answer that the ID exists is a refusal; anything else that goes wrong raises `StackError`.
+    """
+    with forwarded(cluster, handle.namespace, _head(cluster, handle), _DASHBOARD) as port:
+        before = [str(each.status.value) for each in _jobs(port) if each.submission_id == submission_id]
+        answer = {"ok": True, "before": before[0] if before else ABSENT, "accepted": True, "refusal": None}
+        try:
+            client = JobSubmissionClient(f"http://127.0.0.1:{port}")
+            client.submit_job(entrypoint=entrypoint, submission_id=submission_id)
+        except (RuntimeError, OSError) as problem:
+            said = [line for line in str(problem).splitlines() if _EXISTS in line]
+            if not said:
+                raise StackError(f"Ray did not take {submission_id} and did not refuse it: {problem}") from problem
+            return {**answer, "accepted": False, "refusal": said[-1].strip()}
+        return answer
 
 
 def _jobs(port: int) -> list[Any]:

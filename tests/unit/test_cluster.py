@@ -175,6 +175,8 @@ def test_a_failed_apply_says_why(tmp_path: Path) -> None:
 def test_a_foreign_clusters_nodes_cannot_be_entered(cluster: Cluster) -> None:
     with pytest.raises(StackError, match="not a cluster of ours"):
         cluster.node_exec("n", ["true"])
+    with pytest.raises(StackError, match="not a cluster of ours"):
+        cluster.node_control.stop("n", at_once=True)
 
 
 @pytest.mark.parametrize(

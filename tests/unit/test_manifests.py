@@ -191,6 +191,42 @@ def test_fault_tolerance_and_environment_are_as_asked(ft: bool) -> None:
     assert {"name": "ONLY_WORKERS", "value": "1"} in worker["env"]
 
 
+def test_the_external_storage_namespace_is_kuberays_choice_unless_given() -> None:
+    cluster = FakeCluster()
+    for storage in ("", "own"):
+        ray.create_ray_cluster(
+            cluster,  # type: ignore[arg-type]
+            "ns",
+            "c",
+            ft=True,
+            image="ray:1",
+            ray_version="2.60.0",
+            storage=storage,
+        )
+    default, own = (created["spec"]["gcsFaultToleranceOptions"] for created in cluster.created)
+    assert "externalStorageNamespace" not in default
+    assert own["externalStorageNamespace"] == "own"
+
+
+def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
+    cluster = FakeCluster()
+    password = {"valueFrom": None, "value": "another"}
+    ray.create_ray_cluster(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "c",
+        ft=True,
+        image="ray:1",
+        ray_version="2.60.0",
+        spec={"gcsFaultToleranceOptions": {"redisPassword": password}, "upgradeStrategy": {"type": "None"}},
+    )
+    [created] = cluster.created
+    options = created["spec"]["gcsFaultToleranceOptions"]
+    assert options == {"redisAddress": redis.SENTINEL_ADDRESS, "redisPassword": {"value": "another"}}
+    assert created["spec"]["upgradeStrategy"] == {"type": "None"}
+    assert created["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+
 def test_a_rayjobs_spec_can_be_changed() -> None:
     cluster = FakeCluster()
     handle = ray.create_rayjob(

@@ -276,7 +276,16 @@ def test_a_fault_of_our_own_in_the_stand_up_is_told_once_and_is_exit_code_4(invo
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--chaos-kuberay=9.9.9"], ["--chaos-level=all"], ["--chaos-results=/proc/nowhere"]]
+    "arguments",
+    [
+        ["--chaos-kuberay=9.9.9"],
+        ["--chaos-level=all"],
+        ["--chaos-results=/proc/nowhere"],
+        ["--chaos-kubeconfig=pytest.ini"],
+        ["--chaos-context=c"],
+        ["--chaos-kubeconfig=missing", "--chaos-context=c"],
+        ["--chaos-allow-fault=refuse-write"],
+    ],
 )
 def test_a_wrong_option_ends_the_session_before_anything_is_touched(invoke, experiments, run, arguments):
     experiments(it="pass")
@@ -309,6 +318,20 @@ def test_a_signal_ends_all_that_run_and_begins_no_other(invoke, experiments, run
     assert sorted(phase for phase, _ in opened.phases) == ["begin", "begin", "end", "end", "error", "error"]
     assert opened.cut_short == "SIGTERM"
     assert opened.closed
+
+
+def test_the_options_and_variables_of_pytest_kind_and_kubectl_are_not_ours(
+    invoke, experiments, run, pytester, monkeypatch
+):
+    for_others = pytester.path / "kubeconfig"
+    for_others.write_text("of somebody else")
+    monkeypatch.setenv("KUBECONFIG", str(for_others))
+    experiments(it="pass")
+    assert invoke(f"--kubeconfig={for_others}", "--cluster-name=other").ret == 0
+    (opened,) = run.opened
+    assert opened.settings.given is None
+    assert opened.settings.name == "kuberay-chaos"
+    assert for_others.read_text() == "of somebody else"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

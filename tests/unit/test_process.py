@@ -187,6 +187,39 @@ def test_an_interrupt_while_a_program_is_being_started_leaves_none(monkeypatch, 
 # --- logged ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_thread_that_is_to_stop_ends_its_program(tmp_path, own_signals):
+    ended = []
+
+    def work():
+        with signals.stoppable():
+            try:
+                run(["sh", "-c", SLEEPER, "sh", str(tmp_path / "pid")], timeout=300)
+            except signals.Stopped:
+                ended.append("stopped")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    pid = until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), what="it", deadline=PATIENCE)
+    signals.stop("so")
+    thread.join(PATIENCE)
+    assert ended == ["stopped"]
+    assert not alive(int(pid))
+
+
+def test_a_thread_that_may_be_stopped_still_hands_over_and_takes_all(own_signals):
+    """Input and output of more than a pipe holds, from a program that takes longer than one look."""
+    data, found = os.urandom(1 << 20), []
+
+    def work():
+        with signals.stoppable():
+            found.append(run(["sh", "-c", "sleep 0.7; cat; sleep 0.3"], stdin=data, timeout=PATIENCE))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE)
+    assert found == [Executed(0, data, b"")]
+
+
 def test_lines_go_to_the_log_as_they_are_and_to_the_listener_as_text(tmp_path):
     log, heard = tmp_path / "logs" / "x.log", []
     run_logged(["printf", r"one\n\n\377two\r\nthree"], log=log, on_line=heard.append, timeout=5)

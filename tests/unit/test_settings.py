@@ -79,12 +79,14 @@ def test_every_option_has_a_field_that_it_changes(tmp_path, config):
     (tmp_path / "stack.tar").write_bytes(b"")
     samples = {
         "name": "x", "kuberay": "1.5.0", "ray": "2.46.0", "kubernetes": "1.34.0", "images": "build",
-        "registry-prefix": "mirror", "archive": "stack.tar", "level": "smoke", "select": "head", "jobs": "2", "seed": "7",
+        "registry-prefix": "mirror", "archive": "stack.tar", "level": "smoke", "select": "head", "jobs": "2", "wait": "60",
+            "seed": "7",
         "results": "elsewhere", "keep": None, "remove": None,
     }  # fmt: skip
     base = dataclasses.replace(parse(), seed=1)
     for option in (*STACK_OPTIONS, *RUN_OPTIONS):
-        if option.name in {"kuberay-image", "keep"}:  # needs --kuberay DIR; is the default
+        # Needs --kuberay DIR; is the default; go together, and are tested below.
+        if option.name in {"kuberay-image", "keep", "kubeconfig", "context", "allow-fault"}:
             continue
         argv = [f"--{option.name}"] + ([samples[option.name]] if option.metavar else [])
         changed = parse(*argv)

@@ -100,14 +100,14 @@ def test_shields_nest_and_the_outermost_raises():
     assert done == ["still shielded"]
 
 
-def test_of_several_signals_in_a_shield_one_is_raised():
+def test_of_several_signals_in_a_shield_the_first_is_raised():
     def work():
         with shielded():
-            signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
 
     with handled():
-        with pytest.raises(Interrupted):
+        with pytest.raises(Interrupted, match="SIGTERM"):
             work()
         with shielded():
             pass  # the other is not kept for the next

@@ -88,6 +88,15 @@ def test_the_counter_goes_on_and_the_cluster_works(ray_address: str) -> None:
     assert report["took"].keys() == {"connect", "kv", "task", "nodes", "actor:counter"}
 
 
+def test_the_chatter_talks_to_the_gcs_where_it_was_asked_to(ray_address: str) -> None:
+    [node] = answer(script("functional.py", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address))[
+        "nodes"
+    ]
+    started = script("start_chatter.py", "--at", node["address"], "--seconds", "60", RAY_ADDRESS=ray_address)
+    assert answer(started) == {"chatters": ["chatter-0"]}
+    assert started.returncode == 0
+
+
 def test_a_missing_actor_is_not_functional_and_the_rest_is_still_told(ray_address: str) -> None:
     probed = script(
         "functional.py", "--actor", "nobody", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address
@@ -141,6 +150,32 @@ def test_an_execution_without_ray_is_in_the_ledger(tmp_path: Path) -> None:
     [line] = [json.loads(line) for line in ledger.read_text().splitlines()]
     assert line["event"] == "start"
     assert line["submission_id"] is None
+
+
+def test_a_stubborn_execution_writes_on_when_it_is_told_to_stop(tmp_path: Path) -> None:
+    ledger, release = tmp_path / "job.jsonl", tmp_path / "release"
+
+    def events() -> list[str]:
+        return [json.loads(line)["event"] for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+    def wait_for(event: str, after: int) -> None:
+        end = time.monotonic() + 30
+        while event not in events()[after:] and time.monotonic() < end:
+            time.sleep(0.05)
+        assert event in events()[after:]
+
+    with subprocess.Popen(
+        [sys.executable, str(INPOD / "ledger_job.py"), "--stubborn", f"--release={release}", "--seconds=60"],
+        env={**os.environ, "CHAOS_LEDGER": str(ledger)},
+    ) as job:
+        wait_for("write", 0)
+        job.terminate()
+        wait_for("sigterm", 0)
+        wait_for("write", len(events()))
+        release.touch()
+        assert job.wait(30) == 0
+    told = events()
+    assert (told[0], told[-1], told.count("sigterm")) == ("start", "end", 1)
 
 
 class Redis(threading.Thread):
@@ -272,3 +307,47 @@ def test_the_functional_probe_always_answers(cluster: FakeCluster, ok: bool, err
     report = probes.functional(cluster, handle)  # type: ignore[arg-type]
     assert report["ok"] is ok
     assert report["error"] == error
+
+
+def test_what_the_gcs_remembers(ray_address: str) -> None:
+    made = answer(script("metadata.py", "--make", "--bundles=1", "--seconds=60", RAY_ADDRESS=ray_address))
+    assert made["ok"]
+    assert made["value"]
+    [node] = made["nodes"]
+    assert made["nodes"][node] == "head"
+    assert made["groups"] == {"group": {"state": "CREATED", "nodes": [node]}}
+    again = answer(script("metadata.py", "--seconds=60", RAY_ADDRESS=ray_address))
+    assert again == {**made, "actors": again["actors"]}
+
+
+class OneCommand(threading.Thread):
+    """A server that wants a password and then repeats the command it got."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.start()
+
+    def run(self) -> None:
+        known = False
+        connection, _ = self.server.accept()
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                words = [lines.readline() and lines.readline().strip() for _ in range(int(line[1:]))]
+                known = known or words == [b"AUTH", b"s3cret"]
+                told = b"-NOAUTH" if not known else b"+OK" if words[0] == b"AUTH" else b"+" + b" ".join(words)
+                connection.sendall(told + b"\r\n")
+
+
+@pytest.mark.parametrize(("options", "told"), [([], "-NOAUTH"), (["--log-in"], "+SET a b")])
+def test_a_knock_tells_the_answer(options: list[str], told: str) -> None:
+    server = OneCommand()
+    port = str(server.server.getsockname()[1])
+    knocked = script("knock.py", *options, "127.0.0.1", port, "SET", "a", "b", REDIS_PASSWORD="s3cret")
+    assert answer(knocked) == {"reached": True, "answer": told}
+
+
+def test_a_knock_tells_why_there_was_no_connection() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    assert answer(script("knock.py", "127.0.0.1", port, "PING")) == {"reached": False, "error": "ECONNREFUSED"}

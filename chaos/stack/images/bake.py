@@ -18,6 +18,9 @@ from chaos.stack.images import cache
 from chaos.stack.images.source import Provided
 from chaos.waiting import until
 
+# On the container in which an image is being baked.
+BAKE_LABEL = "kuberay-chaos.bake"
+
 _CTR = ["ctr", "--namespace", "k8s.io"]
 
 
@@ -32,7 +35,7 @@ def bake(engine: Engine, provided: Provided, console: Console) -> str:
     with console.step("Node image with all images in it", expect=60) as step:
         engine.docker(
             "run", "--detach", "--rm", "--privileged", "--network=none", "--name", container,
-            "--label", "kuberay-chaos.bake=true", "--entrypoint", "sleep", provided.node, "infinity",
+            "--label", f"{BAKE_LABEL}=true", "--entrypoint", "sleep", provided.node, "infinity",
         )  # fmt: skip
         try:
             engine.docker("exec", "--detach", container, "containerd")

@@ -11,8 +11,8 @@ KEPT = connection_kept(probe="redis")
 def hold(story, exchanges):
     """A black hole from 20 to 50 s; ``exchanges`` are (t, stall, error)."""
     story.phase("begin", 5)
-    story.step("black-hole", "apply", 20)
-    story.step("black-hole", "undone", 50)
+    story.step("partition", "apply", 20)
+    story.step("partition", "undone", 50)
     for t, stall, error in exchanges:
         value = {"stall": stall, "error": error}
         story.probe("held-connection", t, target={"name": "redis"}, value=value, took=stall)

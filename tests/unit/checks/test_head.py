@@ -116,8 +116,8 @@ def test_faults_one_after_another_are_counted_from_the_last(story):
 
 def test_a_fault_that_lasts_is_counted_from_its_undoing(story):
     story.head_loss()
-    story.step("black-hole", "apply", 70)
-    story.step("black-hole", "undone", 83)
+    story.step("partition", "apply", 70)
+    story.step("partition", "undone", 83)
     finding = TWICE.judge(story.view())
     assert finding.recovery_seconds == pytest.approx({"functional_after_undo": 1})
     assert "after the fault was undone" in finding.reason
@@ -145,8 +145,8 @@ def test_not_functional_at_the_end(story):
 
 def test_it_is_the_last_faults_end_that_counts(story):
     story.head_loss()
-    story.step("black-hole", "apply", 70)
-    story.step("black-hole", "undone", 115)
+    story.step("partition", "apply", 70)
+    story.step("partition", "undone", 115)
     assert TWICE.judge(story.view()).outcome == "unknown"
 
 

@@ -86,10 +86,10 @@ def test_a_control_without_checks_does_not_bite(story):
 def test_no_effect_makes_all_unknown(story):
     story.head_loss()
     expect(story, BROKEN, control={"arm": "control", "checks": [BROKEN]})
-    story.step("black-hole", "no-effect", 128, reason="no packet was dropped")
+    story.step("partition", "no-effect", 128, reason="no packet was dropped")
     found = verdicts(story)
     assert [v.verdict for v in found] == ["unknown", "unknown"]
-    assert {v.reason for v in found} == {"no effect: black-hole: no packet was dropped"}
+    assert {v.reason for v in found} == {"no effect: partition: no packet was dropped"}
 
 
 def test_an_error_makes_all_unknown(story):

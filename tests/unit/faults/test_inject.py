@@ -188,3 +188,10 @@ def test_an_interrupt_while_it_is_being_undone_does_not_cut_that_short(injector,
     assert cluster.broken == set()
     assert log.pending() == []
     assert steps(writer)[-1] == "undone"
+
+
+def test_each_voice_knows_its_own_injections(injector, writer):
+    other = injector.of(writer)
+    with injector(Break("a")), other(Break("b")):
+        pass
+    assert (injector.injections, other.injections) == (["break-1"], ["break-2"])

@@ -101,8 +101,16 @@ class FakeApi:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler = Handler
+        self._port = 0
+        self.arrive()
+
+    def arrive(self) -> None:
+        """Listen, on the same port each time."""
+        self.closing.clear()
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), self._handler)
         self._server.daemon_threads = True
+        self._port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -130,10 +138,11 @@ class FakeApi:
     @property
     def client(self) -> ApiClient:
         configuration = Configuration()
-        configuration.host = f"http://127.0.0.1:{self._server.server_address[1]}"
+        configuration.host = f"http://127.0.0.1:{self._port}"
         return ApiClient(configuration)
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Cut what is open, and refuse connections from now on."""
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()
@@ -144,7 +153,7 @@ class FakeApi:
 def api() -> Iterator[FakeApi]:
     server = FakeApi()
     yield server
-    server.close()
+    server.leave()
 
 
 @pytest.fixture

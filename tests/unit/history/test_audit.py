@@ -58,6 +58,14 @@ def test_an_answered_request_becomes_an_entry(path, writer, tail):
     assert entry["requested"] == 1767225600.25
 
 
+def test_two_pods_of_one_account_are_told_apart(path, writer, tail):
+    tail.start()
+    user = {**event()["user"], "extra": {"authentication.kubernetes.io/pod-name": ["operator-1"]}}
+    append(path, event("a", user=user), event("b"))
+    assert wait_for(writer, "a")["pod"] == "operator-1"
+    assert wait_for(writer, "b")["pod"] == ""
+
+
 def test_what_was_there_before_is_not_read(path, writer, tail):
     append(path, event("old"))
     tail.start()

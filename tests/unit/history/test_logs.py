@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
@@ -228,6 +229,74 @@ def test_the_log_of_a_pod_that_is_gone_is_not_asked_for_by_its_name(api, writer,
     assert kept.startswith(stamped(1, b"last words"))
     assert b"the end of this log may be missing" in kept.splitlines()[-1]
     assert len(api.requests) == 1
+
+
+def test_a_pod_that_vanishes_before_its_log_was_asked_for_is_told_in_the_log(api, writer, pods, tmp_path):
+    def vanished(exchange):
+        pods(change="DELETED")
+        exchange.json({"kind": "Status", "code": 404}, status=404)
+
+    always(api, vanished)
+    with streaming(api, writer, tmp_path):
+        pods()
+        writer.wait_for(lambda e: e["change"] == "DELETED", deadline=5, what="deletion")
+    assert log(tmp_path) == b"[kuberay-chaos] the end of this log may be missing: HTTP 404\n"
+
+
+def test_a_kubelet_that_cannot_be_reached_any_more_keeps_what_came(api, writer, pods, tmp_path):
+    """The node is gone: the API server answers 500 or cuts the stream, and the pod is deleted only later."""
+
+    def refused(exchange):
+        api.watches[path()].append(refused)
+        exchange.json({"message": "dial tcp: no route to host"}, status=500)
+
+    api.script(path(), answers(stamped(1, b"\xff\xfe before"), then="cut"), refused)
+    with streaming(api, writer, tmp_path):
+        pods()
+        while len(api.requests) < 2:
+            time.sleep(0.01)
+        pods(change="DELETED")
+    first, note = log(tmp_path).splitlines(keepends=True)
+    assert first == stamped(1, b"\xff\xfe before")
+    assert b"may be missing: HTTP 500" in note
+
+
+def test_a_huge_log_of_any_bytes_is_cut_at_its_limit_without_secrets(api, writer, pods, tmp_path):
+    writer.redact.add("hunter2")
+    line = stamped(1, bytes(range(11, 256)) * 4 + b" hunter2 " + b"\xf0\x9f\x92")
+    api.script(path(), answers(*[line * 20] * 200))
+    with streaming(api, writer, tmp_path, limit=100_000):
+        pods(state="terminated")
+    kept = log(tmp_path)
+    assert len(kept) < 100_200
+    assert b"hunter2" not in kept
+    assert kept.endswith(b"[kuberay-chaos] this log was cut here: it reached the limit of a file\n")
+
+
+@pytest.mark.parametrize("ends", [b"", b"\n"])
+def test_no_part_of_a_secret_is_left_where_a_long_line_was_cut(api, writer, pods, tmp_path, ends):
+    """However the line falls into chunks."""
+    writer.redact.add("correct-horse-battery-staple")
+    api.script(path(), answers(b"2026-01-01T00:00:01Z " + b"x" * 960 + b" correct-horse", b"-battery-staple" + ends))
+    with streaming(api, writer, tmp_path, limit=990):
+        pods(state="terminated")
+    assert b"correct" not in log(tmp_path)
+
+
+def test_no_part_of_a_secret_is_left_where_a_pod_vanished_within_a_line(api, writer, pods, tmp_path):
+    writer.redact.add("correct-horse-battery-staple")
+
+    def dies(exchange):
+        exchange.begin()
+        exchange.send(b"2026-01-01T00:00:01Z password correct-hor")
+        pods(change="DELETED")
+        exchange.end()
+
+    api.script(path(), dies)
+    with streaming(api, writer, tmp_path):
+        pods()
+        writer.wait_for(lambda e: e["change"] == "DELETED", deadline=5, what="deletion")
+    assert log(tmp_path) == b"2026-01-01T00:00:01Z password [redacted]"
 
 
 def test_a_log_that_stays_unavailable_says_so(api, writer, pods, tmp_path):

@@ -180,6 +180,103 @@ def test_an_error_event_other_than_gone_is_continued_from_the_same_version(api, 
     assert gaps(writer) == []
 
 
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
+def test_a_refused_watch_is_asked_for_again_from_the_same_version(api, writer, pod, code):
+    api.script(PATH, sends(("ADDED", pod("a", 101)), then="end"), status(code), sends(("MODIFIED", pod("a", 102))))
+    with recording(api, writer):
+        wait_for(writer, rv="102")
+    assert [q["resourceVersion"] for q in api.queries(PATH, watch=True)[:3]] == ["100", "101", "101"]
+    assert len(api.queries(PATH, watch=False)) == 1
+    assert gaps(writer) == []
+
+
+@pytest.mark.parametrize("code", [429, 500, 410])
+def test_a_refused_list_is_asked_for_again(api, writer, pod, code):
+    api.objects[PATH] = [pod("a", 5)]
+    api.script(PATH, lists=(status(code),) * 2)
+    with recording(api, writer):
+        assert objects(writer) == [("ADDED", "a", "5", True)]
+    assert gaps(writer) == [], "nothing was known before, so nothing was missed"
+
+
+def test_a_list_whose_pages_expired_is_begun_anew(api, writer, pod):
+    def page(exchange):
+        exchange.json({"metadata": {"resourceVersion": "90", "continue": "c/2"}, "items": [pod("old", 1)]})
+
+    api.objects[PATH] = [pod("a", 2)]
+    api.script(PATH, lists=(page, status(410)))
+    with recording(api, writer):
+        assert [uid for _, uid, _, _ in objects(writer)] == ["a"], "half a list is no list"
+    assert "continue" not in api.queries(PATH, watch=False)[2]
+    assert gaps(writer) == []
+
+
+@pytest.mark.parametrize("how", ["hold", "cut"])
+def test_a_list_that_never_comes_is_left_and_asked_for_again(api, writer, pod, how):
+    def torn(exchange):
+        exchange.begin()
+        exchange.send(b'{"metadata": {"resourceVersion": "90"}, "items": [')
+        getattr(exchange, how)()
+
+    api.objects[PATH] = [pod("a", 5)]
+    api.script(PATH, lists=(torn,))
+    with recording(api, writer):
+        assert objects(writer) == [("ADDED", "a", "5", True)]
+
+
+def test_a_server_that_refuses_connections_for_a_while_is_found_again(api, writer, pod):
+    api.script(PATH, sends(("ADDED", pod("a", 101))))
+    with recording(api, writer):
+        wait_for(writer, uid="a")
+        api.leave()
+        refused = time.monotonic() + 0.4
+        while time.monotonic() < refused:  # the outage
+            time.sleep(0.05)
+        api.script(PATH, sends(("MODIFIED", pod("a", 102))))
+        api.arrive()
+        wait_for(writer, rv="102")
+    assert [q["resourceVersion"] for q in api.queries(PATH, watch=True)[:2]] == ["100", "101"]
+    assert len(api.queries(PATH, watch=False)) == 1
+    assert gaps(writer) == []
+
+
+def test_a_server_that_was_away_for_long_leaves_a_gap(api, writer, pod):
+    api.script(PATH, sends(("ADDED", pod("a", 101))))
+    pace = Pace(connect=0.5, watch=0, slack=0.3, first_pause=0.01, longest_pause=0.05)
+    with recording(api, writer, pace):
+        wait_for(writer, uid="a")
+        api.leave()
+        time.sleep(0.6)  # the outage
+        api.script(PATH, sends(("MODIFIED", pod("a", 102))))
+        api.arrive()
+        wait_for(writer, rv="102")
+    (gap,) = gaps(writer)
+    assert "refused" in gap["reason"]
+    assert gap["until"] - gap["since"] >= 0.5
+
+
+def test_what_a_watch_repeats_from_before_a_list_is_passed_over(api, writer, pod):
+    """After 410 the list is newer than what a lagging server then tells first."""
+
+    def relist(exchange):
+        api.objects[PATH], api.version = [pod("a", 300), pod("b", 290)], "300"
+        status(410)(exchange)
+
+    late = [("MODIFIED", pod("a", 250)), ("ADDED", pod("b", 240)), ("DELETED", pod("old", 260))]
+    api.objects[PATH] = [pod("a", 50), pod("old", 60)]
+    api.script(PATH, relist, sends(*late, ("MODIFIED", pod("b", 301))))
+    with recording(api, writer):
+        wait_for(writer, rv="301")
+    assert objects(writer) == [
+        ("ADDED", "a", "50", True),
+        ("ADDED", "old", "60", True),
+        ("DELETED", "old", "60", True),
+        ("MODIFIED", "a", "300", True),
+        ("ADDED", "b", "290", True),
+        ("MODIFIED", "b", "301", False),
+    ]
+
+
 @pytest.mark.parametrize("headers_first", [True, False])
 def test_a_half_open_connection_is_left_and_the_stall_is_a_gap(api, writer, pod, headers_first):
     def silent(exchange):

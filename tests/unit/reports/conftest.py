@@ -61,9 +61,9 @@ class Realistic:
         story.pod(69, "w1", "uid-w1", "worker", ready=False, container="terminated", exit_code=1)
         story.pod(70, "w1", "uid-w1", "worker", ready=False, restarts=1, exit_code=1)
         story.pod(81, "w1", "uid-w1", "worker", restarts=1, exit_code=1)
-        story.step("black-hole", "record", 89, undo=["pod-chain"])
-        story.step("black-hole", "apply", 90)
-        story.step("black-hole", "undone", 105)
+        story.step("partition", "record", 89, undo=["pod-chain"])
+        story.step("partition", "apply", 90)
+        story.step("partition", "undone", 105)
         survived = [workers_survived(**WHERE).as_json()]
         control = {"arm": "with fault tolerance", "checks": [functional_twice(**WHERE).as_json()]}
         lost = [workers_lost(**WHERE).as_json()]

@@ -221,9 +221,9 @@ def test_faults_and_windows_are_told_in_words_and_bookmarks_are_not_drawn(story)
 def test_a_fault_that_is_held_is_a_window_too(story):
     story.head_loss()
     target = {"pod": "h2", "uid": "uid-h2"}
-    story.step("black-hole", "apply", 70, target)
-    story.step("black-hole", "hold", 71, target, seconds=30.0)
-    story.step("black-hole", "undone", 101, target)
+    story.step("partition", "apply", 70, target)
+    story.step("partition", "hold", 71, target, seconds=30.0)
+    story.step("partition", "undone", 101, target)
     windows = [label.text for label in timeline(story.view()).labels if label.kind == "window"]
     assert windows == ["held: head cut off, 30 s"]
 

@@ -9,7 +9,7 @@ import yaml
 from chaos.errors import BusyError, StackError
 from chaos.process import Executed
 from chaos.stack import kind as kinds
-from chaos.stack.engine import STACK_LABEL
+from chaos.stack.engine import FOLDER_LABEL, STACK_LABEL
 from chaos.stack.kind import Kind, StackFolder
 
 NODES = ("demo-worker2", "demo-control-plane", "demo-worker")
@@ -30,8 +30,8 @@ class FakeEngine:
             case ["ps", *_]:
                 return Executed(0, "\n".join(self.running).encode(), b"")
             case ["network", "create", *options, name]:
-                (label,) = [o.removeprefix("--label=") for o in options if o.startswith("--label=")]
-                self.networks[name] = dict([label.split("=")])
+                labels = [o.removeprefix("--label=") for o in options if o.startswith("--label=")]
+                self.networks[name] = dict(label.split("=") for label in labels)
             case ["network", "rm", name]:
                 del self.networks[name]
             case ["rm", "--force", "--volumes", *names]:
@@ -82,7 +82,7 @@ def test_the_private_files_are_their_owners_and_pods_of_any_user_may_append(tmp_
 
 
 def test_the_cluster_is_made_on_a_network_of_its_own_with_a_private_kubeconfig(created, engine, kind):
-    assert engine.networks == {"demo-net": {STACK_LABEL: "demo"}}
+    assert engine.networks == {"demo-net": {STACK_LABEL: "demo", FOLDER_LABEL: str(kind.folder.root)}}
     assert "KIND_EXPERIMENTAL_DOCKER_NETWORK=demo-net" in created.environment
     assert created.called[:6] == ["create", "cluster", "--name", "demo", "--image", "node:1"]
     assert created.called[created.called.index("--kubeconfig") + 1] == str(kind.folder.kubeconfig)
