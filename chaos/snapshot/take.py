@@ -50,7 +50,19 @@ def objects(cluster: Cluster, namespaces: Iterable[str] = ()) -> Snapshot:
             if error.status == 403:
                 missing[resource] = "this account may not list them"
     source = f"cluster {cluster.context or cluster.name}"
-    return Snapshot(source, datetime.now(UTC).isoformat(timespec="seconds"), found, missing=missing)
+    taken = Snapshot(source, datetime.now(UTC).isoformat(timespec="seconds"), found, missing=missing)
+    for namespace in _homes_of_redis(taken) - set(wanted) if wanted else ():
+        for resource in ("pods", "configmaps"):
+            if resource not in missing:
+                found[resource] += [trimmed(resource, obj) for obj in cluster.list(resource, namespace)]
+    return taken
+
+
+def _homes_of_redis(taken: Snapshot) -> set[str]:
+    """The namespaces of the Redis that the Ray clusters use: what is wrong with it shows in its pods."""
+    estate = taken.estate()
+    found = (redis.find(cluster, estate) for cluster in ray_clusters(estate))
+    return {each.service.namespace for each in found if each and each.service}
 
 
 def whole(cluster: Cluster, namespaces: Iterable[str] = (), *, limit: int = LOG_LIMIT) -> Snapshot:

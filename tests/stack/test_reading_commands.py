@@ -1,4 +1,4 @@
-"""`audit`, `diagnose` and `bundle` on the real cluster: each trouble is made and must be named, and a healthy cluster has none."""
+"""`audit`, `diagnose` and `bundle` on the real cluster: each trouble is made and must be named; a healthy cluster has none."""
 
 import argparse
 import json
@@ -101,6 +101,7 @@ def test_an_actor_that_lost_its_process(lab, causes):
     held = lab.ray_cluster("actor", ft=True, workers=2)
     lab.ready(held)
     lab.start_actor(held)
+    lab.steady({held: ["counter"]})
     assert causes(held) == {"actor": []}
     with lab.inject(lab.delete_worker_of(held, "counter")):
         lab.functional_again({held: ["counter"]})
@@ -131,6 +132,7 @@ def test_a_rayjob_in_its_second_attempt_after_an_operator_crash(lab, tmp_path):
     assert told["next"]
 
 
+@pytest.mark.level("core")
 def test_the_checklist_on_a_live_cluster_changes_nothing_and_asks_redis(lab):
     """Our own test rig is no production: its head is not protected. What Redis says of itself is right."""
     sound = lab.ray_cluster("audited", ft=True, workers=0)

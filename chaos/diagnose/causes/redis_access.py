@@ -102,7 +102,7 @@ def _address(case: Case, found: Redis, said: list[Line]) -> Cause | None:
         wrong = "its name can't be resolved" if _last(said, _NO_NAME) else ""
     elif found.service is None and case.estate.knows("Service"):
         wrong = f"there is no Service {address.namespace}/{address.service}"
-    elif found.service is not None and not _has_port(case, found):
+    elif found.service is not None and not _has_port(found):
         wrong = f"nothing listens on port {address.port} of {found.service}"
     else:
         wrong = ""
@@ -117,13 +117,13 @@ def _address(case: Case, found: Redis, said: list[Line]) -> Cause | None:
     )
 
 
-def _has_port(case: Case, found: Redis) -> bool:
+def _has_port(found: Redis) -> bool:
     assert found.service is not None
     ports = {port.get("port") for port in found.service.get("spec", "ports") or []}
     if found.service.get("spec", "clusterIP") == "None":
         # A headless Service leads to the pods, whatever ports it lists.
-        own = [at(c, "ports") or [] for p in case.redis_pods for c in p.get("spec", "containers") or []]
-        listed = {port.get("containerPort") for ports_of in own for port in ports_of}
+        template = found.workload.get("spec", "template", "spec", "containers") if found.workload else None
+        listed = {port.get("containerPort") for c in template or [] for port in at(c, "ports") or []}
         return not listed or found.address.port in listed | ports
     return found.address.port in ports
 

@@ -1,5 +1,6 @@
 """Bundles: what goes in comes out, secrets don't, bytes stay bytes, and what vanished is a note."""
 
+import copy
 import io
 import json
 import tarfile
@@ -166,6 +167,23 @@ def test_what_may_not_be_listed_is_missing_and_what_is_not_there_is_none(tmp_pat
     assert not estate.knows("Node")
     assert estate.knows("RayService")
     assert isinstance(taken, Snapshot)
+
+
+def test_the_pods_of_redis_are_read_whatever_namespaces_are_named(world):
+    class Live(Cluster):
+        def __init__(self):
+            self.name, self.context = "c", "ctx"
+
+        def list(self, resource, namespace=None, labels=None):
+            listed = copy.deepcopy(world.snapshot().objects.get(resource, []))
+            return [o for o in listed if namespace in (None, o["metadata"].get("namespace"))]
+
+        def get(self, resource, namespace, name):
+            return None
+
+    pods = take.objects(Live(), ["serving"]).objects["pods"]
+    assert {p["metadata"]["namespace"] for p in pods} == {"serving", "redis"}
+    assert len(pods) == 6
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

@@ -56,6 +56,12 @@ def wrong_port(world):
     world.crash_loop(REFUSED)
 
 
+def wrong_port_of_a_headless_service(world):
+    world.service["spec"]["clusterIP"] = "None"
+    world.stateful["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 6379}]
+    wrong_port(world)
+
+
 def wrong_host_outside(world):
     world.cluster["spec"]["gcsFaultToleranceOptions"]["redisAddress"] = "redis.example.com:6379"
     world.crash_loop(NO_NAME.replace("redis.redis", "redis.example.com"))
@@ -173,6 +179,7 @@ TROUBLES = {
     no_password: ["redis-password"],
     wrong_service: ["redis-address"],
     wrong_port: ["redis-address"],
+    wrong_port_of_a_headless_service: ["redis-address"],
     wrong_host_outside: ["redis-address"],
     policy: ["redis-policy"],
     egress_policy: ["redis-policy"],
