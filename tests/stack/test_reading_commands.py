@@ -31,7 +31,7 @@ RIGHT = {
 @pytest.fixture
 def lab(chaos_run):
     yield chaos_run.lab
-    chaos_run.lab.end_experiment()
+    chaos_run.lab.close()  # its namespaces too: the next test needs the room
 
 
 @pytest.fixture
