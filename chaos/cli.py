@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from chaos import __version__
 from chaos.console import Console
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add_stack_arguments(add("heal", _heal, "undo what a run that died left behind"))
     recheck = add("recheck", _recheck, "judge a stored history again, by the checks of this release")
     recheck.add_argument("run", type=Path, help="a folder of results")
+    _add_readers(verbs, add)
     images = verbs.add_parser("images", help="work with images", description="work with images")
     actions = images.add_subparsers(required=True, metavar="ACTION")
     save = actions.add_parser("save", help="write every image and program of a stack into one file")
@@ -90,6 +92,44 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--yes", action="store_true", help="with --orphans: remove it")
     add_stack_arguments(down)
     return parser
+
+
+def _add_readers(verbs: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The verbs that only read: manifests, a cluster, a bundle, a table."""
+    audit = add("audit", _audit, "judge manifests, or a cluster, by the adoption checklist")
+    audit.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or - for standard input")
+    _add_cluster_arguments(audit)
+    audit.add_argument("--redis", action="store_true", help="ask Redis too, from inside the head's pod")
+    audit.add_argument(
+        "--measured", type=Path, metavar="RUN", help="a folder of results: how long a head takes to recover"
+    )
+    audit.add_argument("--state-outside", choices=["yes", "no"], help="whether actors keep their state outside of Ray")
+    audit.add_argument("--kuberay", metavar="VERSION", help="the operator's version, where no Deployment tells it")
+    audit.add_argument("--format", choices=["text", "json", "sarif"], default="text")
+    diagnose = add("diagnose", _diagnose, "name what is wrong with a Ray cluster, or tell where a RayJob stands")
+    diagnose.add_argument(
+        "words", nargs="*", metavar="[BUNDLE] [RAYCLUSTER | rayjob NAME]", help="names may be NAMESPACE/NAME"
+    )
+    _add_cluster_arguments(diagnose)
+    diagnose.add_argument("--format", choices=["text", "json"], default="text")
+    bundle = add("bundle", _bundle, "save what a cluster looks like, without secrets, to be diagnosed elsewhere")
+    bundle.add_argument(
+        "namespaces", nargs="*", metavar="NAMESPACE", help="default: all, with logs of Ray, Redis and KubeRay"
+    )
+    bundle.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the file to write, a .tar.gz")
+    _add_cluster_arguments(bundle)
+    versions = verbs.add_parser(
+        "versions", help="work with the version table", description="work with the version table"
+    )
+    actions = versions.add_subparsers(required=True, metavar="ACTION")
+    check = actions.add_parser("check", help="validate the table, one line for each fault")
+    check.add_argument("table", nargs="?", type=Path, help="default: the one that comes with this program")
+    check.set_defaults(verb=_versions_check)
+
+
+def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--context", help="a context of your kubeconfig; it is only read from")
+    parser.add_argument("--kubeconfig", type=Path, help="default with --context: $KUBECONFIG, or ~/.kube/config")
 
 
 def _doctor(arguments: argparse.Namespace, console: Console) -> int:
@@ -194,6 +234,45 @@ def _recheck(arguments: argparse.Namespace, console: Console) -> int:
     verdicts, code = recheck(arguments.run)
     console.table(verdicts)
     return _explain(code, console)
+
+
+def _audit(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.audit.command import audit  # noqa: PLC0415
+
+    report, code = audit(arguments)
+    print(report)  # noqa: T201  # to be piped
+    return code
+
+
+def _diagnose(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.diagnose.command import diagnose  # noqa: PLC0415
+
+    report, code = diagnose(arguments)
+    print(report)  # noqa: T201  # to be piped
+    return code
+
+
+def _bundle(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos import read_only  # noqa: PLC0415
+    from chaos.snapshot import bundle, take  # noqa: PLC0415
+
+    with console.step("Reading the cluster"):
+        snapshot = take.whole(read_only.cluster(arguments), arguments.namespaces)
+    bundle.write(snapshot, arguments.output)
+    for note in snapshot.notes:
+        console.info(note)
+    console.info(f"{arguments.output}: `kuberay-chaos diagnose {arguments.output}` reads it")
+    return 0
+
+
+def _versions_check(arguments: argparse.Namespace, console: Console) -> int:
+    from chaos.versions.table import faults  # noqa: PLC0415
+
+    found, rows = faults(arguments.table)
+    for fault in found:
+        console.info(fault)
+    console.info(f"{rows} rows, {len(found)} faults")
+    return 1 if found else 0
 
 
 def _images_save(arguments: argparse.Namespace, console: Console) -> int:

@@ -71,6 +71,7 @@ RESOURCES: Mapping[str, Resource] = {
     "daemonsets": Resource("apps/v1"),
     "rayclusters": Resource("ray.io/v1"),
     "rayjobs": Resource("ray.io/v1"),
+    "rayservices": Resource("ray.io/v1"),
     "roles": Resource("rbac.authorization.k8s.io/v1"),
     "clusterroles": Resource("rbac.authorization.k8s.io/v1", _CLUSTER_WIDE),
     "leases": Resource("coordination.k8s.io/v1"),

@@ -62,19 +62,49 @@ class Table:
     @classmethod
     def load(cls, path: Path | None = None) -> Table:
         """Read a table, the one that comes with this package by default. Raises UsageError that names the row."""
-        source = path or Path(__file__).with_name("table.yaml")
-        try:
-            data = yaml.safe_load(source.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise UsageError(f"version table {source} can't be read: {error}") from error
-        if not isinstance(data, list):
-            raise UsageError(f"version table {source}: expected a list of rows")
+        source, data = _read(path)
         return cls(tuple(_row(number, item, source) for number, item in enumerate(data, start=1)))
 
     def row_for(self, claim: str, arm: str, versions: Mapping[str, str]) -> Row | None:
         """The first row about this arm on these versions (component to version, such as ``{"kuberay": "1.6.2"}``)."""
         parsed = parse_versions(versions)
         return next((row for row in self.rows if row.matches(claim, arm, parsed)), None)
+
+
+def faults(path: Path | None = None) -> tuple[list[str], int]:
+    """What is wrong with a table, one line a fault, and its number of rows. Raises UsageError when it is no list at all.
+
+    Beyond what keeps a row from being read: a row that an earlier one of the same claim and versions always comes before.
+    """
+    source, data = _read(path)
+    found, rows = [], []
+    for number, item in enumerate(data, start=1):
+        try:
+            rows.append((number, _row(number, item, source)))
+        except UsageError as error:
+            found.append(str(error.args[0]))
+    for at, (number, row) in enumerate(rows):
+        for earlier, first in rows[:at]:
+            if first.claim == row.claim and first.versions == row.versions and first.arms in ((), row.arms):
+                found.append(
+                    f"version table {source}, row {number} ({row.claim}): never reached, row {earlier} matches all it does"
+                )
+                break
+    return found, len(data)
+
+
+def _read(path: Path | None) -> tuple[Path, list[object]]:
+    source = path or Path(__file__).with_name("table.yaml")
+    try:
+        data = yaml.safe_load(source.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UsageError(f"version table {source}, line {line}: {error.problem}", fix="correct that line") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"version table {source} can't be read: {error}") from error
+    if not isinstance(data, list):
+        raise UsageError(f"version table {source}: expected a list of rows")
+    return source, data
 
 
 def parse_versions(versions: Mapping[str, str]) -> dict[str, Version]:

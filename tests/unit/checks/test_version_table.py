@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from chaos import cli
 from chaos.errors import UsageError
-from chaos.versions.table import Kind, Table
+from chaos.versions.table import Kind, Table, faults
 
 TABLE = Table.load()
 KNOWN_BAD = [
@@ -75,3 +76,35 @@ def test_what_is_no_table_is_refused(tmp_path, content):
         path.write_text(content)
     with pytest.raises(UsageError):
         Table.load(path)
+
+
+def test_every_fault_of_a_table_is_one_line(tmp_path):
+    table = tmp_path / "table.yaml"
+    rows = [GOOD, GOOD.replace("FT-1", "FT-99"), GOOD.replace("ray", "redys"), GOOD, GOOD.replace("<2", "<3")]
+    table.write_text("".join(f"- {row}\n" for row in rows))
+    found, number = faults(table)
+    assert number == 5
+    assert ["row 2" in found[0], "row 3" in found[1], "row 4" in found[2]] == [True] * 3
+    assert len(found) == 3
+    assert all("\n" not in fault for fault in found)
+    assert "never reached" in found[2]
+
+
+def test_the_table_that_comes_with_the_package_has_no_fault():
+    assert faults() == ([], len(TABLE.rows))
+
+
+def test_a_table_that_is_no_yaml_names_the_line(tmp_path):
+    table = tmp_path / "table.yaml"
+    table.write_text("- claim: FT-1\n  kind: [\n")
+    with pytest.raises(UsageError, match="line 3"):
+        faults(table)
+
+
+def test_the_command_says_each_fault_and_exits_with_1(tmp_path, capfd):
+    table = tmp_path / "table.yaml"
+    table.write_text(f"- {GOOD.replace('FT-1', 'FT-99')}\n")
+    assert cli.main(["versions", "check", str(table)]) == 1
+    assert "no such claim" in capfd.readouterr().out
+    assert cli.main(["versions", "check"]) == 0
+    assert cli.main(["versions", "check", str(tmp_path / "none")]) == 3
