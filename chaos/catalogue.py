@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import chaos.experiments
@@ -25,18 +26,19 @@ class Offer:
 
 def offers() -> list[Offer]:
     """All of them, in the order of the claims."""
-    found = [offer for name, declared in _declarations() for offer in _offers(name, declared)]
+    found = [offer for name, declared, _ in declarations() for offer in _offers(name, declared)]
     order = list(CLAIMS)
     return sorted(found, key=lambda offer: (order.index(offer.claim), offer.experiment))
 
 
-def _declarations() -> list[tuple[str, Declaration]]:
+def declarations() -> list[tuple[str, Declaration, Callable[..., object]]]:
+    """Every experiment: its name, what it declares, and the function."""
     found = []
     for module in pkgutil.iter_modules(chaos.experiments.__path__, "chaos.experiments."):
         for name, value in vars(importlib.import_module(module.name)).items():
             for mark in getattr(value, "pytestmark", []):
                 if mark.name == MARKER and name.startswith("test_"):
-                    found.append((name.removeprefix("test_"), mark.args[0]))
+                    found.append((name.removeprefix("test_"), mark.args[0], value))
     return found
 
 

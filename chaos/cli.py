@@ -173,6 +173,9 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
             f"no experiment of level {settings.level} matches {settings.select!r}",
             fix="`kuberay-chaos list` names them all",
         )
+    if settings.dry_run and code == 0:
+        console.info("\nnothing was done")
+        return 0
     return _explain(code, console)
 
 

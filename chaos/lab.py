@@ -29,6 +29,7 @@ from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
+from chaos.stack.ours import PREFIX
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.waiting import until
 from chaos.workloads import probes, redis_knock
@@ -173,9 +174,12 @@ class Lab:
             raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
         return self._ledger
 
+    def namespace_name(self, arm: str) -> str:
+        return re.sub("[^a-z0-9]+", "-", f"{PREFIX}{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
+
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
-        name = re.sub("[^a-z0-9]+", "-", f"chaos-{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
+        name = self.namespace_name(arm)
         if name not in self._namespaces:
             if stays := ray.delete_namespace(self.cluster, name, REMOVAL_SECONDS):
                 raise NoSteadyState(f"what an earlier run left in {name} does not go: {', '.join(map(str, stays))}")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -104,6 +104,7 @@ class _Session:
         self.failure: ChaosError | None = None
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
         self.unjudged = False  # an experiment failed around its own body, where nothing judges it
+        self.told = False  # in a dry run
         self.signals = ExitStack()  # how signals are handled, from the first test until all is written
         self._closing = ExitStack()
 
@@ -178,6 +179,39 @@ def lab(chaos_run: Run) -> Lab:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> object:
+    """In a dry run nothing is set up, and experiments are told in the order in which they would begin."""
+    session = item.config.stash[_SESSION]
+    if not item.config.getoption(f"{_PREFIX}dry_run"):
+        return None
+    if not session.told:
+        session.told = True
+        _tell(session, [each for each in item.session.items if isinstance(each, pytest.Function)])
+    return True
+
+
+def _tell(session: _Session, items: list[pytest.Function]) -> None:
+    from chaos.faults.known import require_known  # noqa: PLC0415
+    from chaos.rehearsal import rehearse, tell_stand_up  # noqa: PLC0415
+
+    say = session.console().info
+    for name in session.settings.allow_faults:
+        require_known(name)
+    tell_stand_up(session.settings, say)
+    for item in _in_order([each for each in items if declaration(each)]):
+        declared, parameters = declaration(item), item.callspec.params if hasattr(item, "callspec") else {}
+        assert declared is not None
+        rehearse(experiment_name(item), declared, partial(_call, item, parameters), session.settings, say)
+    for item in items:
+        if not declaration(item):
+            say(f"\n{item.name} is no experiment and can't be told")
+
+
+def _call(item: pytest.Function, parameters: Mapping[str, object], lab: Lab) -> object:
+    return item.obj(**{**parameters, "lab": lab})
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """Run an experiment between its begin and its end, and judge it from the history; others run beside it."""
     if declaration(pyfuncitem) is None:
@@ -223,7 +257,7 @@ def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseExcept
         lab = run.begin(name, declared)
         failure: BaseException | None = None
         try:
-            item.obj(**{**parameters, "lab": lab})
+            _call(item, parameters, lab)
             checkpoint()
         except Stopped as stopped:  # told by the main thread, which raises what stopped it
             failure = stopped

@@ -174,6 +174,7 @@ RUN_OPTIONS: Sequence[Option] = (
     Option("keep", "leave the stack up afterwards (the default, except with CI=true)"),
     Option("remove", "remove the stack afterwards (the default with CI=true)"),
     Option("accept-known", "let known defects pass, and print their number"),
+    Option("dry-run", "tell every action and its undo, and do none of them"),
     Option("kubeconfig", "run on a cluster of yours, in namespaces of our own; goes with --context", "FILE"),
     Option("context", "the context in --kubeconfig FILE", "NAME"),
     Option(
@@ -300,6 +301,7 @@ class Settings:
     results: Path = Path("results")
     keep: bool = True
     accept_known: bool = False
+    dry_run: bool = False
     given: GivenCluster | None = None  # a cluster of the user's, in the place of a stack
     allow_faults: tuple[str, ...] = ()  # those that may reach beyond our own namespaces there
     workers: int = 2  # with the control plane three nodes, one for each member of the highly available Redis
@@ -345,10 +347,11 @@ class Settings:
             jobs=_jobs(given("jobs")),
             seed=_seed(given("seed")),
             results=_writable_folder(given("results") or "results")
-            if hasattr(namespace, f"{prefix}results")
+            if hasattr(namespace, f"{prefix}results") and not flag("dry_run")
             else cls.results,
             keep=_keep(keep=flag("keep"), remove=flag("remove")),
             accept_known=flag("accept_known"),
+            dry_run=flag("dry_run"),
             given=cluster,
             allow_faults=_allowed_faults(getattr(namespace, f"{prefix}allow_fault", None) or (), cluster),
         )

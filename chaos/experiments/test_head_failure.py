@@ -173,7 +173,7 @@ def test_head_lost_in_other_ways(lab: Lab) -> None:
         lab.expect(
             "FT-2", arm,
             workers_survived(**where), functional_twice(**where), actor_process_kept(**where, actor="counter"),
-            control=("no-ft", workers_survived(**c)),
+            control=(f"{arm}-without-ft", workers_survived(**c)),
         )  # fmt: skip
     lab.expect("FT-1", "gcs-killed", workers_lost(**c), functional_twice(**c), control=("gcs-ft", workers_lost(**b)))
 

@@ -35,13 +35,13 @@ def test_timeouts_that_kuberay_sets(lab: Lab) -> None:
     lab.expect(
         "FT-8", "gcs-ft", workers(**a, value="600"), head(**a, value=None), control=("no-ft", workers(**b, value="600"))
     )
-    lab.expect("FT-8", "gcs-ft", control=("users-values", head(**c, value=None)))
+    lab.expect("FT-8", "gcs-ft", control=("own-head", head(**c, value=None)))
     lab.expect(
         "FT-8",
         "users-values",
         workers(**c, value="77"),
         head(**c, value="33"),
-        control=("gcs-ft", workers(**a, value="77")),
+        control=("default-workers", workers(**a, value="77")),
     )
 
 
@@ -64,10 +64,10 @@ def test_outage_longer_than_the_workers_wait(lab: Lab) -> None:
     a, b = cluster_target(short), cluster_target(default)
     lab.expect(
         "FT-9", "short-timeout", workers_timed_out(**a, timeout=20),
-        control=("default-timeout", workers_timed_out(**b, timeout=20)),
+        control=("waits-600-s", workers_timed_out(**b, timeout=20)),
     )  # fmt: skip
     lab.expect(
-        "FT-9", "default-timeout", workers_outlived_outage(**b), control=("short-timeout", workers_outlived_outage(**a))
+        "FT-9", "default-timeout", workers_outlived_outage(**b), control=("waits-20-s", workers_outlived_outage(**a))
     )
 
 
@@ -84,13 +84,13 @@ def test_workers_death_follows_their_timeout(lab: Lab) -> None:
         "FT-9",
         "timeout-15",
         workers_timed_out(**a, timeout=15),
-        control=("timeout-45", workers_timed_out(**b, timeout=15)),
+        control=("waits-45-s", workers_timed_out(**b, timeout=15)),
     )
     lab.expect(
         "FT-9",
         "timeout-45",
         workers_timed_out(**b, timeout=45),
-        control=("timeout-15", workers_timed_out(**a, timeout=45)),
+        control=("waits-15-s", workers_timed_out(**a, timeout=45)),
     )
 
 
@@ -120,11 +120,11 @@ def test_gcs_dies_quietly(lab: Lab) -> None:
     a, b = cluster_target(default), cluster_target(short)
     lab.expect(
         "FT-7", "rays-default", head_exited(**a, timeout=60), workers_outlived_outage(**a),
-        control=("shortened", head_exited(**b, timeout=60)),
+        control=("head-waits-20-s", head_exited(**b, timeout=60)),
     )  # fmt: skip
     lab.expect(
         "FT-7", "shortened", head_exited(**b, timeout=20), workers_outlived_outage(**b),
-        control=("rays-default", head_exited(**a, timeout=20)),
+        control=("head-waits-60-s", head_exited(**a, timeout=20)),
     )  # fmt: skip
 
 

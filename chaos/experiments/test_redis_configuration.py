@@ -47,5 +47,5 @@ def test_head_that_can_not_use_its_redis(lab: Lab) -> None:
         lab.amend(each, _RIGHT[name])  # so that the clean-up of the deleted cluster gets through
         lab.expect(
             "FT-14", name, head_crash_loops(**cluster_target(each)),
-            control=("sound", head_crash_loops(**cluster_target(sound))),
+            control=(f"right-{name}", head_crash_loops(**cluster_target(sound))),
         )  # fmt: skip

@@ -35,7 +35,7 @@ from chaos import reports
 from chaos.checks.base import check
 from chaos.faults.base import Fault
 from chaos.faults.undo import Undo, UndoLog, undoer
-from chaos.process import run
+from chaos.process import Executed, run
 from chaos.stack import stack
 from chaos.stack.kind import StackFolder
 from chaos.stack.record import StackRecord
@@ -85,6 +85,12 @@ class FakeCluster:
     def list(self, *what):
         return []
 
+    def exec(self, *what, **how):
+        return Executed(0, b"master\n", b"")
+
+    def kubectl_command(self, argv):
+        return ["kubectl", *argv]
+
     def delete(self, *what, **how):
         """Namespaces are asked to go, and stay."""
 
@@ -127,7 +133,7 @@ def report(*args, **more):
 reports.html.render = report
 
 
-@undoer("mark")
+@undoer("mark", seconds=float)
 def unmark(cluster, what):
     say("undoing")
     time.sleep(what["seconds"])

@@ -1,0 +1,161 @@
+"""A dry run tells all that every experiment does, from the experiment itself, and reaches nothing."""
+
+import argparse
+import inspect
+import socket
+import subprocess
+
+import pytest
+
+from chaos import cli, plugin, signals
+from chaos.catalogue import declarations
+from chaos.faults.base import Fault
+from chaos.faults.known import known_faults
+from chaos.lab import Lab
+from chaos.rehearsal import Rehearsal, rehearse, undo_text
+from chaos.settings import Settings
+
+EXPERIMENTS = {name: (declared, function) for name, declared, function in declarations()}
+
+
+@pytest.fixture
+def nowhere(monkeypatch, tmp_path):
+    """No connection is made, no program is started, and no stack is known."""
+
+    def refuse(*arguments, **more):
+        raise AssertionError(f"a dry run reaches out: {arguments}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setenv("KUBERAY_CHAOS_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(signals, "_state", signals._State())
+
+
+@pytest.fixture
+def given(tmp_path):
+    """A kubeconfig whose server would be noticed."""
+    path = tmp_path / "config"
+    path.write_text(
+        "contexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://192.0.2.9'}}]\n"
+    )
+    return ["--kubeconfig", str(path), "--context", "c"]
+
+
+def told(name, settings=None):
+    lines = []
+    declared, function = EXPERIMENTS[name]
+    rehearse(name, declared, function, settings or Settings(), lines.append)
+    return "\n".join(lines)
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_experiment_can_be_told_to_its_end(name):
+    declared, _ = EXPERIMENTS[name]
+    text = told(name)
+    assert "ends here" not in text
+    for claim, arm in declared.shows:
+        assert f"judge {claim} ({arm}) by" in text
+    lines = [line.strip() for line in text.splitlines()]
+    made = [line.removeprefix("do    create namespace ") for line in lines if "create namespace" in line]
+    removed = [line for line in lines if line.startswith("undo  remove namespace")]
+    assert made
+    assert removed == [f"undo  remove namespace {namespace} with all that is in it" for namespace in made]
+    faults = [line.split()[1] for line in lines if line.startswith("do ") and "; reach: " in line]
+    undone = [line.split()[1] for line in lines if line.startswith("undo ") and line.split()[1] in faults]
+    assert faults
+    assert sorted(faults) == sorted(undone), "every fault is followed by what undoes it"
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_fault_is_told_with_target_reach_hold_and_undo_in_order():
+    text = told("head_cut_off_from_redis")
+    parts = [
+        "do    partition: namespace chaos-head-cut-off-from-redis-gcs-ft, pod the head of ray",
+        "(redis-0's) (redis-1's) (redis-2's)",
+        "reach: namespace",
+        "look  whether partition has taken effect: The rules must have counted packets",
+        "wait  65 s, with partition in force",
+        "undo  partition: Remove our chain from the sandbox's namespace.",
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("fault", known_faults().values(), ids=known_faults())
+def test_every_fault_says_what_undoes_it_and_what_proves_it(fault):
+    assert inspect.getdoc(fault.prove) != inspect.getdoc(Fault.prove)
+    assert undo_text(fault).rstrip(".")
+    if fault.undo is not Fault.undo:
+        assert undo_text(fault) != inspect.getdoc(Fault.undo).splitlines()[0]
+
+
+def test_every_action_of_the_lab_is_rehearsed():
+    """What isn't told here is made of what is."""
+    composed = {"delete_head", "namespace_name", "phase", "step", "end_experiment", "close"}
+    public = {name for name, _ in inspect.getmembers(Lab, inspect.isfunction) if not name.startswith("_")}
+    assert public - composed <= set(vars(Rehearsal))
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Run the command: its exit code and what it told."""
+
+    def call(*arguments):
+        with (tmp_path / "terminal").open("w") as terminal:
+            monkeypatch.setattr(plugin, "_terminal", terminal.fileno())
+            code = cli.main(["run", "--dry-run", *arguments])
+        return code, (tmp_path / "terminal").read_text()
+
+    return call
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_command_tells_all_of_the_level_and_does_nothing(command, tmp_path, capfd):
+    code, text = command("--level", "smoke")
+    assert code == 0
+    assert "nothing was done" in capfd.readouterr().out
+    assert "stand up the stack kuberay-chaos, or find it up" in text
+    for name, (declared, _) in EXPERIMENTS.items():
+        assert (f"\n{name}: " in text) == (declared.level == "smoke"), name
+    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_selection_holds_for_a_dry_run_too(command):
+    code, text = command("-k", "head_cut_off")
+    assert code == 0
+    assert "head_cut_off_from_redis: " in text
+    assert "head_deleted: " not in text
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_on_a_cluster_of_the_users_what_is_refused_is_told(command, given):
+    code, text = command(*given, "-k", "head_cut_off")
+    assert code == 0
+    assert "use   the cluster https://192.0.2.9" in text
+    assert "ends  here, and is unknown: gcs-ft needs the highly available Redis" in text
+
+
+def test_a_fault_beyond_our_namespaces_is_told_to_be_refused_unless_it_is_allowed(given):
+    from chaos.experiment import Declaration
+    from chaos.faults.refuse_write import RefuseWrite
+    from chaos.settings import Level
+
+    def experiment(lab):
+        with lab.inject(RefuseWrite("role", "account", "ray.io", "rayjobs/status")):
+            pass
+
+    def tell(*allowed):
+        lines, declared = [], Declaration((), Level.SMOKE, 1)
+        asked = argparse.Namespace(kubeconfig=given[1], context="c", allow_fault=list(allowed))
+        rehearse("it", declared, experiment, Settings.from_args(asked), lines.append)
+        return "\n".join(lines)
+
+    assert "ends  here, and is unknown: refuse-write reaches beyond our own namespaces" in tell()
+    assert "--allow-fault refuse-write" in tell()
+    assert "undo  refuse-write: Put the role's rules back as they are now." in tell("refuse-write")
