@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from threading import Semaphore
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
@@ -25,7 +26,7 @@ from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
+from chaos.signals import Stopped, checkpoint, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
@@ -79,6 +80,7 @@ class Lab:
         ray_version: str,
         ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+        start_up: Semaphore | None = None,
     ) -> None:
         self.cluster = cluster
         self.writer = writer
@@ -87,6 +89,8 @@ class Lab:
         self._turn = turn
         self._turn_taken = ExitStack()
         self._has_turn = False
+        self._start_up = start_up
+        self._is_starting = False
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
@@ -101,9 +105,23 @@ class Lab:
     def take_turn(self) -> None:
         """Wait until no other experiment is in the way; the turn lasts until the experiment ends."""
         if not self._has_turn:
+            self._started()  # who waits keeps nobody waiting
             with self.step("its turn"):
                 self._turn_taken.enter_context(self._turn())
             self._has_turn = True
+
+    def _starting(self) -> None:
+        """Ray clusters start one experiment after the other: all at once they keep each other from it."""
+        if self._start_up is not None and not self._is_starting:
+            with self.step("room to start Ray"):
+                while not self._start_up.acquire(timeout=_LOOK_EVERY):
+                    checkpoint()
+            self._is_starting = True
+
+    def _started(self) -> None:
+        if self._start_up is not None and self._is_starting:
+            self._is_starting = False
+            self._start_up.release()
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
         """Inject the faults together, see `Injector`. No fault before its turn."""
@@ -125,6 +143,7 @@ class Lab:
             raise FeatureMissing(
                 f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
             )
+        self._starting()
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
@@ -145,6 +164,7 @@ class Lab:
         A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
         """
         folder = self._ledger_folder()
+        self._starting()
         namespace = self.namespace(arm)
         path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
@@ -246,6 +266,7 @@ class Lab:
         """Wait until all pods are Ready and the job API answers through each head."""
         with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
             self._each(clusters, lambda each: each.wait_ready(self.cluster))
+        self._started()
 
     def pods_made(self, *clusters: RayClusterHandle) -> None:
         """Wait until the operator has made all pods; whether they ever run is another matter."""
@@ -328,6 +349,7 @@ class Lab:
 
     def observe(self, seconds: float, *, why: str) -> None:
         """A declared window in which nothing is done but to watch; it is taken off when overhead is measured."""
+        self._started()
         self.phase("observe", seconds=seconds, why=why)
         with self.step(why, deadline=seconds):
             pause(seconds)
@@ -429,7 +451,10 @@ class Lab:
             )
 
         what = f"{key} of RayJob {job.namespace} {' or '.join(values)}"
-        return self.seen(says, what=what, deadline=deadline, since=since)
+        entry = self.seen(says, what=what, deadline=deadline, since=since)
+        if not {"New", "Initializing"}.intersection(values):
+            self._started()
+        return entry
 
     def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
         """The RayJob's submitter Job, once it exists; it has the RayJob's name."""
@@ -445,6 +470,7 @@ class Lab:
         entry = self.seen(
             created, what=f"the submitter Job in {job.namespace}", deadline=ray.READY_SECONDS, since=since
         )
+        self._started()
         found: Object = entry["object"]
         return found
 
@@ -692,6 +718,7 @@ class Lab:
             healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
             self._console.info(sentence)
+        self._started()
         self._turn_taken.close()
         self._has_turn = False
 

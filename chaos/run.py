@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Semaphore
 from typing import Any
 
 from chaos import __version__, reports
@@ -64,6 +64,7 @@ class Run:
         self._locked = ExitStack()
         self._failure = ""
         self._judged = Lock()
+        self._start_up = Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._leavers = ThreadPoolExecutor(thread_name_prefix="leaving")
         self._leaving: list[Future[None]] = []
 
@@ -170,6 +171,7 @@ class Run:
             ray_version=self.settings.versions.ray,
             ledger=self.ledger,
             turn=turns,
+            start_up=self._start_up,
         )
 
     def _remove(self, lab: Lab) -> None:
