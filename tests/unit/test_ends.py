@@ -86,10 +86,7 @@ class FakeCluster:
         return []
 
     def exec(self, *what, **how):
-        return Executed(0, b"master\n", b"")
-
-    def kubectl_command(self, argv):
-        return ["kubectl", *argv]
+        return Executed(0, b"master", b"")
 
     def delete(self, *what, **how):
         """Namespaces are asked to go, and stay."""
