@@ -80,6 +80,7 @@ class Lab:
         ray_version: str,
         ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preparation: Callable[[], AbstractContextManager[None]] = nullcontext,
         start_up: Semaphore | None = None,
     ) -> None:
         self.cluster = cluster
@@ -87,6 +88,9 @@ class Lab:
         self.expect = Expect(writer)
         self.injector = injector
         self._turn = turn
+        self._preparation = preparation
+        self._preparing = ExitStack()
+        self._prepares = False
         self._turn_taken = ExitStack()
         self._has_turn = False
         self._start_up = start_up
@@ -105,14 +109,23 @@ class Lab:
     def take_turn(self) -> None:
         """Wait until no other experiment is in the way; the turn lasts until the experiment ends."""
         if not self._has_turn:
-            self._started()  # who waits keeps nobody waiting
+            self._started()
+            self._preparing.close()  # who waits keeps nobody waiting
+            self._prepares = False
             with self.step("its turn"):
                 self._turn_taken.enter_context(self._turn())
             self._has_turn = True
 
     def _starting(self) -> None:
-        """Ray clusters start one experiment after the other: all at once they keep each other from it."""
+        """Ray clusters start when what they need is left alone, and one experiment after the other.
+
+        All at once they keep each other from it; and a head that starts while Redis has no primary hangs for minutes.
+        """
         if self._start_up is not None and not self._is_starting:
+            if not self._has_turn and not self._prepares:
+                with self.step("that nobody disturbs what it needs to start"):
+                    self._preparing.enter_context(self._preparation())
+                self._prepares = True
             with self.step("room to start Ray"):
                 while not self._start_up.acquire(timeout=_LOOK_EVERY):
                     checkpoint()
@@ -719,6 +732,7 @@ class Lab:
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
             self._console.info(sentence)
         self._started()
+        self._preparing.close()
         self._turn_taken.close()
         self._has_turn = False
 

@@ -24,11 +24,11 @@ _MIB_EACH = 3072
 def carried(machine: Machine) -> int:
     """How many experiments a machine carries at once, beside the stack that is up.
 
-    One more than it has processors, since each of them mostly waits: for grace periods, leases and windows.
+    One a processor: it waits for grace periods, leases and windows most of the time, but a starting Ray takes all of one.
     """
     available = re.search(r"^MemAvailable:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
     by_memory = int(available[1]) // 1024 // _MIB_EACH if available else 1
-    return max(1, min(machine.cpus + 1, by_memory))
+    return max(1, min(machine.cpus, by_memory))
 
 
 class Lanes(Generic[K, R]):

@@ -144,7 +144,9 @@ class Run:
         turns = partial(
             turn, self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on
         )  # fmt: skip
-        lab = self._lab(self.writer.of(name), turns)
+        relies_on = declared.relies_on | declared.disturbs
+        preparation = partial(turn, self.stack.folder.root / "turns", disturbs=(), relies_on=relies_on)
+        lab = self._lab(self.writer.of(name), turns, preparation)
         lab.phase("begin", claims=[list(pair) for pair in declared.shows])
         return lab
 
@@ -161,7 +163,12 @@ class Run:
             self.verdicts += found
         return found
 
-    def _lab(self, writer: HistoryWriter, turns: Callable[[], AbstractContextManager[None]] = nullcontext) -> Lab:
+    def _lab(
+        self,
+        writer: HistoryWriter,
+        turns: Callable[[], AbstractContextManager[None]] = nullcontext,
+        preparation: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Lab:
         return Lab(
             cluster=self.stack.cluster,
             writer=writer,
@@ -171,6 +178,7 @@ class Run:
             ray_version=self.settings.versions.ray,
             ledger=self.ledger,
             turn=turns,
+            preparation=preparation,
             start_up=self._start_up,
         )
 

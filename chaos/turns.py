@@ -1,7 +1,7 @@
 """Whose turn it is: experiments side by side share the operator, Redis and the nodes, and some of them disturb these.
 
 A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it. It is taken when
-everything is prepared and before the first fault, so that clusters start up while another experiment is observed. The locks
+everything is prepared and before the first fault; what is prepared until then only relies on the parts. The locks
 are ``flock``s, so they hold between threads and between processes alike, and go with a process that dies.
 
 Nobody who holds a turn asks for more, and only one at a time asks (the gate): so there is no deadlock, and one who waits to
