@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
 from chaos.machine import Machine
@@ -19,6 +19,7 @@ R = TypeVar("R")
 
 # An experiment has at most six Ray pods at a time.
 _MIB_EACH = 3072
+_LOOK_EVERY = 0.5
 
 
 def carried(machine: Machine) -> int:
@@ -50,7 +51,11 @@ class Lanes(Generic[K, R]):
 
     def result(self, key: K) -> R:
         """What it came to; waits for it. Raises what it raised."""
-        return self._futures[key].result()
+        future = self._futures[key]
+        # In turns: a signal that comes just before the main thread blocks is noticed only when it wakes.
+        while wait([future], timeout=_LOOK_EVERY).not_done:
+            pass
+        return future.result()
 
     def close(self, why: str) -> None:
         """End those that run, at their next wait, and begin no other; returns when all have ended."""
