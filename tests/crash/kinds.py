@@ -15,7 +15,9 @@ from chaos.faults.delay import Delay
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_job import DeleteJob
 from chaos.faults.delete_pod import DeletePod
+from chaos.faults.delete_rayjob import DeleteRayJob
 from chaos.faults.head_away import HeadAway
+from chaos.faults.hold_deletion import HoldDeletion
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.loss import Loss
 from chaos.faults.memory_pressure import MemoryPressure
@@ -32,6 +34,7 @@ from chaos.faults.redis_lose_data import RedisLoseData
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.faults.restart_container import RestartContainer
+from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.faults.shut_out import ShutOut
 from chaos.faults.stop_process import StopProcess
 from chaos.kernel import FEATURES, has
@@ -40,6 +43,9 @@ from chaos.stack import redis
 from chaos.stack.cluster import Object
 from chaos.stack.kuberay import ACCOUNT, CLUSTER_ROLE
 from tests.crash.stage import Stage
+
+# The one Deployment of the stack that nothing waits for: a second pod of it is idle.
+STORAGE, PROVISIONER = "kuberay-chaos-storage", "local-path-provisioner"
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,9 @@ KINDS: Mapping[str, Row] = {
     "delete-pod, forced": Row(DeletePod, lambda stage: DeletePod.of(stage.pod("victim"))),
     "delete-pod, graceful": Row(DeletePod, lambda stage: DeletePod.of(stage.pod("victim"), grace=1)),
     "delete-cluster": Row(DeleteCluster, lambda stage: DeleteCluster.of(stage.raycluster("victim"))),
+    "delete-rayjob": Row(DeleteRayJob, lambda stage: DeleteRayJob.of(stage.rayjob("victim"))),
+    "hold-deletion": Row(HoldDeletion, lambda stage: HoldDeletion.of("rayclusters", stage.raycluster("held"))),
+    "scale-deployment": Row(ScaleDeployment, lambda stage: ScaleDeployment(STORAGE, PROVISIONER, replicas=2)),
     "head-away": Row(HeadAway, lambda stage: HeadAway.of(stage.head(stage.raycluster("held")))),
     "shut-out": Row(ShutOut, lambda stage: ShutOut.of(stage.raycluster("stranger"))),
     "delete-job": Row(DeleteJob, lambda stage: DeleteJob.of(stage.job("victim"))),

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from chaos.errors import NotReached
+from chaos.faults.hold_deletion import FINALIZER as HELD
 from chaos.faults.inside import in_sandbox
 from chaos.stack import redis
 from chaos.stack.cluster import Cluster, Object
@@ -251,6 +252,8 @@ def _objects(cluster: Cluster) -> Snapshot:
         # Of those alone that are not as our manifest has them: a cluster that is gone left nothing behind.
         if template["spec"].get("nodeSelector") or redis.CLIENT_LABEL not in template["metadata"].get("labels", {}):
             found[f"head template of {_name(item)}"] = template
+        if HELD in (item["metadata"].get("finalizers") or []):
+            found[f"hold on {_name(item)}"] = HELD
     for resource in ("clusterroles", "roles"):
         found[resource] = {_name(item): item.get("rules") or [] for item in cluster.list(resource)}
     for resource in ("networkpolicies", "deployments", "statefulsets", "daemonsets"):

@@ -35,6 +35,7 @@ class Stage:
         self._start = start
         self._jobs: list[str] = []
         self._rayclusters: list[str] = []
+        self._rayjobs: list[str] = []
         self._clients: list[subprocess.Popen[bytes]] = []
 
     def pod(self, name: str) -> Object:
@@ -85,6 +86,28 @@ class Stage:
         self._rayclusters.append(name)
         return until(lambda: handle.get(self.cluster), what=f"RayCluster {name}", deadline=10)
 
+    def rayjob(self, name: str) -> Object:
+        """A RayJob that is suspended before it has a cluster: a real one's finalizer, and no pods."""
+        name = f"{name}-{uuid.uuid4().hex[:5]}"
+        job = ray.create_rayjob(
+            self.cluster,
+            self.namespace,
+            name,
+            ft=False,
+            image=self._image,
+            ray_version=self._image.rpartition(":")[2],
+            entrypoint="true",
+            ledger="/ledger/none.jsonl",
+            spec={"suspend": True},
+        )
+        self._rayjobs.append(name)
+
+        def suspended() -> Object | None:
+            found = job.get(self.cluster)
+            return found if found and found.get("status", {}).get("jobDeploymentStatus") == "Suspended" else None
+
+        return until(suspended, what=f"RayJob {name} Suspended", deadline=60)
+
     def head(self, raycluster: Object) -> Object:
         """The Ray cluster's head pod, once it has a node."""
         handle = ray.RayClusterHandle(self.namespace, raycluster["metadata"]["name"], ft=False, workers=0)
@@ -120,5 +143,7 @@ class Stage:
             client.stdout.close()
         for name in self._jobs:
             self.cluster.delete("jobs", self.namespace, name)
+        for name in self._rayjobs:
+            self.cluster.delete("rayjobs", self.namespace, name)
         for name in self._rayclusters:
             self.cluster.delete("rayclusters", self.namespace, name)
