@@ -91,5 +91,6 @@ def _stays(pod: Object) -> bool:
     return (
         any(owner["kind"] == "DaemonSet" and owner.get("controller") for owner in owners)
         or _MIRROR in (metadata.get("annotations") or {})
-        or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        # One that is being deleted has ended a moment before it is gone.
+        or (pod.get("status", {}).get("phase") in ("Succeeded", "Failed") and "deletionTimestamp" not in metadata)
     )
