@@ -190,9 +190,10 @@ def test_a_budget_that_never_opens_is_told_and_the_node_is_open_again(injector, 
     assert "unschedulable" not in cluster.nodes["n1"]["spec"]
 
 
-def test_a_pod_that_stays_is_no_effect(injector, cluster, monkeypatch):
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_a_pod_that_stays_is_no_effect(injector, cluster, monkeypatch, phase):
     monkeypatch.setattr(node_drain, "_GONE_SECONDS", 0.2)
-    leaving = pod("slow")
+    leaving = pod("slow", phase=phase)
     leaving["metadata"]["deletionTimestamp"] = "2026-11-30T12:00:00Z"
     cluster.pods = [leaving]
     with pytest.raises(NoEffect, match="end of all pods"), injector(NodeDrain.of(cluster.nodes["n1"])):
