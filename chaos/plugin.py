@@ -24,6 +24,7 @@ from chaos.lanes import Lanes, carried
 from chaos.machine import LocalMachine
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
 from chaos.signals import Interrupted, Stopped, checkpoint, handled, raised, shielded
+from chaos.turns import Part
 from chaos.verdict import Outcome, Verdict, exit_code
 
 if TYPE_CHECKING:
@@ -237,12 +238,15 @@ def _following(item: pytest.Function) -> list[pytest.Function]:
 
 
 def _in_order(items: list[pytest.Function]) -> list[pytest.Function]:
-    """Those that need to be alone with something first, then the longest, so that the last ones to end are short."""
+    """Those that need to be alone with something first, then the longest, so that the last ones to end are short.
 
-    def urgency(item: pytest.Function) -> tuple[bool, int]:
+    Without the operator no Ray cluster starts: who takes it away goes behind those that only need theirs to have started.
+    """
+
+    def urgency(item: pytest.Function) -> tuple[bool, bool, int]:
         declared = declaration(item)
         assert declared is not None
-        return not declared.disturbs, -declared.seconds
+        return not declared.disturbs, Part.OPERATOR in declared.disturbs | declared.relies_on, -declared.seconds
 
     return sorted(items, key=urgency)
 

@@ -40,7 +40,7 @@ from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.given import Given, attach
 from chaos.stack.images import catalogue
-from chaos.turns import turn
+from chaos.turns import Part, turn
 from chaos.verdict import Verdict
 from chaos.versions.table import Table
 
@@ -144,7 +144,8 @@ class Run:
         turns = partial(
             turn, self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on
         )  # fmt: skip
-        relies_on = declared.relies_on | declared.disturbs
+        # No Ray cluster is made without the operator, whatever becomes of it later.
+        relies_on = declared.relies_on | declared.disturbs | {Part.OPERATOR}
         preparation = partial(turn, self.stack.folder.root / "turns", disturbs=(), relies_on=relies_on)
         lab = self._lab(self.writer.of(name), turns, preparation)
         lab.phase("begin", claims=[list(pair) for pair in declared.shows])
