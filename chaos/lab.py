@@ -10,10 +10,9 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from threading import Semaphore
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
@@ -26,12 +25,13 @@ from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import Stopped, checkpoint, is_stoppable, pause, shielded, stoppable
+from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
 from chaos.stack.ours import PREFIX
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
+from chaos.turns import Turn
 from chaos.waiting import until
 from chaos.workloads import probes, redis_knock
 from chaos.workloads.connection import HeldConnection
@@ -79,22 +79,13 @@ class Lab:
         images: Mapping[str, str],
         ray_version: str,
         ledger: Path | None,
-        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
-        preparation: Callable[[], AbstractContextManager[None]] = nullcontext,
-        start_up: Semaphore | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.cluster = cluster
         self.writer = writer
         self.expect = Expect(writer)
         self.injector = injector
         self._turn = turn
-        self._preparation = preparation
-        self._preparing = ExitStack()
-        self._prepares = False
-        self._turn_taken = ExitStack()
-        self._has_turn = False
-        self._start_up = start_up
-        self._is_starting = False
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
@@ -108,33 +99,18 @@ class Lab:
 
     def take_turn(self) -> None:
         """Wait until no other experiment is in the way; the turn lasts until the experiment ends."""
-        if not self._has_turn:
-            self._started()
-            self._preparing.close()  # who waits keeps nobody waiting
-            self._prepares = False
+        if self._turn is not None:
             with self.step("its turn"):
-                self._turn_taken.enter_context(self._turn())
-            self._has_turn = True
+                self._turn.take()
 
     def _starting(self) -> None:
-        """Ray clusters start when what they need is left alone, and one experiment after the other.
-
-        All at once they keep each other from it; and a head that starts while Redis has no primary hangs for minutes.
-        """
-        if self._start_up is not None and not self._is_starting:
-            if not self._has_turn and not self._prepares:
-                with self.step("that nobody disturbs what it needs to start"):
-                    self._preparing.enter_context(self._preparation())
-                self._prepares = True
-            with self.step("room to start Ray"):
-                while not self._start_up.acquire(timeout=_LOOK_EVERY):
-                    checkpoint()
-            self._is_starting = True
+        if self._turn is not None:
+            with self.step("its turn, and room to start Ray"):
+                self._turn.start()
 
     def _started(self) -> None:
-        if self._start_up is not None and self._is_starting:
-            self._is_starting = False
-            self._start_up.release()
+        if self._turn is not None:
+            self._turn.started()
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
         """Inject the faults together, see `Injector`. No fault before its turn."""
@@ -346,6 +322,8 @@ class Lab:
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
         self.take_turn()
+        if self._turn is not None:
+            self._turn.prepared()
         with self.step("steady state"):
             if self._ledger is not None:
                 self.cluster.wait_rolled_out("deployments", "kube-system", "coredns", 30)
@@ -731,10 +709,8 @@ class Lab:
             healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
             self._console.info(sentence)
-        self._started()
-        self._preparing.close()
-        self._turn_taken.close()
-        self._has_turn = False
+        if self._turn is not None:
+            self._turn.end()
 
     def close(self) -> None:
         """Remove the namespaces, bounded; what stays is named with the command that removes it.

@@ -123,6 +123,7 @@ class Rehearsal(Lab):
         self._settings = settings
         self._say = say
         self._groups = itertools.count(1)
+        self._told_of_turn = False
         # Addresses that stand for those of pods, from the block that is kept for documentation.
         self._addresses: dict[str, str] = {}
 
@@ -139,9 +140,9 @@ class Rehearsal(Lab):
     # --- turn and faults --------------------------------------------------------------------------------------------
 
     def take_turn(self) -> None:
-        if not self._has_turn:
+        if not self._told_of_turn:
             self.tell("wait", "until no other experiment is in the way")
-            self._has_turn = True
+            self._told_of_turn = True
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
         self.take_turn()

@@ -12,11 +12,10 @@ import resource
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from threading import Lock, Semaphore
 from typing import Any
@@ -40,7 +39,7 @@ from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.given import Given, attach
 from chaos.stack.images import catalogue
-from chaos.turns import Part, turn
+from chaos.turns import Turn
 from chaos.verdict import Verdict
 from chaos.versions.table import Table
 
@@ -64,7 +63,7 @@ class Run:
         self._locked = ExitStack()
         self._failure = ""
         self._judged = Lock()
-        self._start_up = Semaphore(max(1, (os.cpu_count() or 1) // 2))
+        self._room = Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._leavers = ThreadPoolExecutor(thread_name_prefix="leaving")
         self._leaving: list[Future[None]] = []
 
@@ -141,13 +140,11 @@ class Run:
 
     def begin(self, name: str, declared: Declaration) -> Lab:
         """What the experiment works with: its entries bear its name, its turn is as declared. From any thread."""
-        turns = partial(
-            turn, self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on
+        turn = Turn(
+            self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on,
+            room=self._room,
         )  # fmt: skip
-        # No Ray cluster is made without the operator, whatever becomes of it later.
-        relies_on = declared.relies_on | declared.disturbs | {Part.OPERATOR}
-        preparation = partial(turn, self.stack.folder.root / "turns", disturbs=(), relies_on=relies_on)
-        lab = self._lab(self.writer.of(name), turns, preparation)
+        lab = self._lab(self.writer.of(name), turn)
         lab.phase("begin", claims=[list(pair) for pair in declared.shows])
         return lab
 
@@ -164,12 +161,7 @@ class Run:
             self.verdicts += found
         return found
 
-    def _lab(
-        self,
-        writer: HistoryWriter,
-        turns: Callable[[], AbstractContextManager[None]] = nullcontext,
-        preparation: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> Lab:
+    def _lab(self, writer: HistoryWriter, turn: Turn | None = None) -> Lab:
         return Lab(
             cluster=self.stack.cluster,
             writer=writer,
@@ -178,9 +170,7 @@ class Run:
             images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
             ray_version=self.settings.versions.ray,
             ledger=self.ledger,
-            turn=turns,
-            preparation=preparation,
-            start_up=self._start_up,
+            turn=turn,
         )
 
     def _remove(self, lab: Lab) -> None:

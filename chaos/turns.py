@@ -1,8 +1,10 @@
 """Whose turn it is: experiments side by side share the operator, Redis and the nodes, and some of them disturb these.
 
-A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it. It is taken when
-everything is prepared and before the first fault; what is prepared until then only relies on the parts. The locks
-are ``flock``s, so they hold between threads and between processes alike, and go with a process that dies.
+A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it, from the start of
+their first Ray cluster to their end. The start counts: a head that starts while Redis has no primary hangs for minutes, and
+one that runs may be restarted by another's fault before its own. The operator is needed to start at all, and let go
+afterwards by those that only needed it for that. The locks are ``flock``s, so they hold between threads and between processes
+alike, and go with a process that dies.
 
 Nobody who holds a turn asks for more, and only one at a time asks (the gate): so there is no deadlock, and one who waits to
 be alone is not kept waiting by those who come after.
@@ -12,12 +14,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
+from threading import Semaphore
 
-from chaos.signals import pause
+from chaos.signals import checkpoint, pause
 
 _EVERY = 0.1
 
@@ -30,19 +33,65 @@ class Part(StrEnum):
     NODES = "nodes"
 
 
-@contextmanager
-def turn(folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part]) -> Iterator[None]:
-    """Have a turn for the block; waits for it. ``folder`` is the stack's, for the locks."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with ExitStack() as held:
-        with ExitStack() as gate:
-            _lock(gate, folder / "gate", fcntl.LOCK_EX)
-            for part in Part:
-                if part in disturbs:
-                    _lock(held, folder / part, fcntl.LOCK_EX)
-                elif part in relies_on:
-                    _lock(held, folder / part, fcntl.LOCK_SH)
-        yield
+class Turn:
+    """One experiment's turn. ``folder`` is the stack's, for the locks; ``room`` bounds how many start Ray at once."""
+
+    def __init__(
+        self, folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part], room: Semaphore
+    ) -> None:
+        self._folder = folder
+        self._disturbs = disturbs
+        self._relies_on = relies_on
+        self._room = room
+        self._is_taken = False
+        self._is_starting = False
+        self._held = ExitStack()
+        self._held_to_start = ExitStack()
+
+    def take(self) -> None:
+        """Wait for it; at once when it is taken already."""
+        if self._is_taken:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with ExitStack() as gate:
+                _lock(gate, self._folder / "gate", fcntl.LOCK_EX)
+                for part in Part:
+                    if part in self._disturbs:
+                        _lock(self._held, self._folder / part, fcntl.LOCK_EX)
+                    elif part in self._relies_on:
+                        _lock(self._held, self._folder / part, fcntl.LOCK_SH)
+                    elif part is Part.OPERATOR:
+                        _lock(self._held_to_start, self._folder / part, fcntl.LOCK_SH)
+        except BaseException:
+            self.end()
+            raise
+        self._is_taken = True
+
+    def start(self) -> None:
+        """Wait for room to start Ray clusters: all at once they keep each other from it."""
+        self.take()
+        if not self._is_starting:
+            while not self._room.acquire(timeout=_EVERY):
+                checkpoint()
+            self._is_starting = True
+
+    def started(self) -> None:
+        """The Ray clusters have started: make room."""
+        if self._is_starting:
+            self._is_starting = False
+            self._room.release()
+
+    def prepared(self) -> None:
+        """No other Ray cluster will be made: let go what was only needed for that."""
+        self.started()
+        self._held_to_start.close()
+
+    def end(self) -> None:
+        """Let everything go; safe to repeat."""
+        self.prepared()
+        self._held.close()
+        self._is_taken = False
 
 
 def _lock(until: ExitStack, path: Path, how: int) -> None:

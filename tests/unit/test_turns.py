@@ -6,17 +6,29 @@ import pytest
 
 from chaos import signals
 from chaos.lanes import Lanes, carried
-from chaos.turns import Part, turn
+from chaos.turns import Part, Turn
+
+
+@pytest.fixture
+def own_state(monkeypatch):
+    monkeypatch.setattr(signals, "_state", signals._State())
+
+
+def turn(folder, *, disturbs=(), relies_on=(), room=None):
+    return Turn(folder, disturbs=disturbs, relies_on=relies_on, room=room or threading.Semaphore(9))
 
 
 def started(folder, entered, **parts):
     """A thread that takes a turn and keeps it until told to leave."""
     leave = threading.Event()
+    mine = turn(folder, **parts)
 
     def hold():
-        with turn(folder, **{"disturbs": [], "relies_on": [], **parts}):
-            entered.set()
-            leave.wait(20)
+        mine.take()
+        mine.prepared()
+        entered.set()
+        leave.wait(20)
+        mine.end()
 
     thread = threading.Thread(target=hold, daemon=True)
     thread.start()
@@ -27,8 +39,9 @@ def started(folder, entered, **parts):
     ("first", "second", "together"),
     [
         ({"relies_on": list(Part)}, {"relies_on": list(Part)}, True),
-        ({"disturbs": [Part.OPERATOR]}, {"disturbs": [Part.REDIS]}, True),
-        ({"disturbs": [Part.OPERATOR]}, {"relies_on": [Part.REDIS]}, True),
+        ({"disturbs": [Part.REDIS]}, {"disturbs": [Part.OPERATOR]}, True),
+        ({"relies_on": [Part.REDIS]}, {"disturbs": [Part.OPERATOR]}, True),
+        ({"disturbs": [Part.REDIS]}, {"relies_on": [Part.NODES]}, True),
         ({"disturbs": [Part.OPERATOR]}, {"relies_on": [Part.OPERATOR]}, False),
         ({"relies_on": [Part.NODES]}, {"disturbs": [Part.NODES]}, False),
         ({"disturbs": [Part.REDIS]}, {"disturbs": [Part.REDIS]}, False),
@@ -67,16 +80,65 @@ def test_who_waits_to_be_alone_comes_before_those_who_ask_later(tmp_path):
         each.join(20)
 
 
-def test_a_turn_is_over_however_it_ends(tmp_path):
-    with pytest.raises(RuntimeError), turn(tmp_path, disturbs=[Part.REDIS], relies_on=[]):
-        raise RuntimeError
-    with turn(tmp_path, disturbs=[Part.REDIS], relies_on=[]):
-        pass
+def test_a_turn_can_be_taken_twice_and_ended_twice(tmp_path):
+    mine = turn(tmp_path, disturbs=[Part.REDIS])
+    for _ in range(2):
+        mine.take()
+    for _ in range(2):
+        mine.end()
+    turn(tmp_path, disturbs=[Part.REDIS]).take()
 
 
-@pytest.fixture
-def own_state(monkeypatch):
-    monkeypatch.setattr(signals, "_state", signals._State())
+def test_without_the_operator_nothing_starts_and_it_is_let_go_afterwards(tmp_path):
+    one, two = threading.Event(), threading.Event()
+    first = turn(tmp_path, relies_on=[Part.REDIS])
+    first.start()
+    thread, leave = started(tmp_path, one, disturbs=[Part.OPERATOR])
+    assert not one.wait(0.5), "the first may still make Ray clusters"
+    first.prepared()
+    assert one.wait(20)
+    other, leave_other = started(tmp_path, two, relies_on=[Part.REDIS])
+    assert not two.wait(0.5), "there is no operator to start with"
+    leave.set()
+    assert two.wait(20)
+    leave_other.set()
+    for each in (thread, other):
+        each.join(20)
+    first.end()
+
+
+def test_one_starts_after_the_other(tmp_path):
+    room, second = threading.Semaphore(1), threading.Event()
+    first = turn(tmp_path, room=room)
+    first.start()
+    first.start()
+    other = turn(tmp_path, room=room)
+    thread = threading.Thread(target=lambda: (other.start(), second.set()), daemon=True)
+    thread.start()
+    assert not second.wait(0.5)
+    first.started()
+    first.started()
+    assert second.wait(20)
+    other.end()
+    assert room.acquire(timeout=0), "as much room as before"
+
+
+@pytest.mark.usefixtures("own_state")
+def test_who_is_stopped_while_it_waits_keeps_nothing(tmp_path):
+    holder = turn(tmp_path, disturbs=[Part.REDIS])
+    holder.take()
+    holder.prepared()
+    began = threading.Event()
+
+    def work(key):
+        began.set()
+        turn(tmp_path, disturbs=[Part.OPERATOR, Part.REDIS]).take()
+
+    lanes = Lanes(1)
+    lanes.start(["a"], work)
+    assert began.wait(20)
+    lanes.close("SIGTERM")
+    turn(tmp_path, disturbs=[Part.OPERATOR]).take()
 
 
 @pytest.mark.usefixtures("own_state")
