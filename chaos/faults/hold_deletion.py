@@ -61,7 +61,7 @@ class HoldDeletion(Fault):
         return {"released": f"{self.resource}/{self.object}"}
 
 
-@undoer("finalizer")
+@undoer("finalizer", resource=str, namespace=str, name=str, uid=str)
 def _release(cluster: Cluster, what: dict[str, Any]) -> None:
     _change(cluster, what, lambda finalizers: [each for each in finalizers if each != FINALIZER])
 

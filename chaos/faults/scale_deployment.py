@@ -72,7 +72,7 @@ class ScaleDeployment(Fault):
         return {"names": sorted(str(pod["metadata"]["name"]) for pod in pods)}
 
 
-@undoer("deployment-replicas")
+@undoer("deployment-replicas", namespace=str, name=str, replicas=int)
 def _restore(cluster: Cluster, what: dict[str, Any]) -> None:
     if cluster.get("deployments", what["namespace"], what["name"]) is None:
         return

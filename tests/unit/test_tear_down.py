@@ -75,7 +75,7 @@ class FakeCluster:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("chaos.lab._TEAR_DOWN_SECONDS", 0.4)
+    monkeypatch.setattr("chaos.lab.REMOVAL_SECONDS", 0.4)
 
 
 @pytest.fixture
