@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from threading import Semaphore
 from typing import Any, TypedDict, TypeVar
 
 from chaos.console import Console
@@ -26,7 +25,7 @@ from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.store import HistoryWriter
-from chaos.signals import Stopped, checkpoint, is_stoppable, pause, shielded, stoppable
+from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
@@ -81,7 +80,7 @@ class Lab:
         ledger: Path | None,
         turn: Callable[[], AbstractContextManager[None]] = nullcontext,
         preparation: Callable[[], AbstractContextManager[None]] = nullcontext,
-        start_up: Semaphore | None = None,
+        start_up: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> None:
         self.cluster = cluster
         self.writer = writer
@@ -94,6 +93,7 @@ class Lab:
         self._turn_taken = ExitStack()
         self._has_turn = False
         self._start_up = start_up
+        self._room = ExitStack()
         self._is_starting = False
         self._console = console
         self._images = images  # role (ray, redis) → official name
@@ -127,14 +127,12 @@ class Lab:
                     self._preparing.enter_context(self._preparation())
                 self._prepares = True
             with self.step("room to start Ray"):
-                while not self._start_up.acquire(timeout=_LOOK_EVERY):
-                    checkpoint()
+                self._room.enter_context(self._start_up())
             self._is_starting = True
 
     def _started(self) -> None:
-        if self._start_up is not None and self._is_starting:
-            self._is_starting = False
-            self._start_up.release()
+        self._room.close()
+        self._is_starting = False
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
         """Inject the faults together, see `Injector`. No fault before its turn."""

@@ -45,13 +45,32 @@ def turn(folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part
         yield
 
 
+@contextmanager
+def room(folder: Path, places: int) -> Iterator[None]:
+    """Have one of so many places for the block; waits for it, in no order."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with ExitStack() as held:
+        descriptors = [_open(held, folder / f"place-{number}") for number in range(places)]
+        while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
+            pause(_EVERY)
+        yield
+
+
 def _lock(until: ExitStack, path: Path, how: int) -> None:
+    descriptor = _open(until, path)
+    while not _locked(descriptor, how):
+        pause(_EVERY)
+
+
+def _open(until: ExitStack, path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until.callback(os.close, descriptor)
-    while True:
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pause(_EVERY)
-        else:
-            return
+    return descriptor
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

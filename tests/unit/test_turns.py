@@ -6,7 +6,7 @@ import pytest
 
 from chaos import signals
 from chaos.lanes import Lanes, carried
-from chaos.turns import Part, turn
+from chaos.turns import Part, room, turn
 
 
 def started(folder, entered, **parts):
@@ -65,6 +65,22 @@ def test_who_waits_to_be_alone_comes_before_those_who_ask_later(tmp_path):
     leave_third.set()
     for each in (thread, waiting, third):
         each.join(20)
+
+
+def test_no_more_have_room_than_there_are_places(tmp_path):
+    third = threading.Event()
+
+    def wait_for_room():
+        with room(tmp_path, 2):
+            third.set()
+
+    thread = threading.Thread(target=wait_for_room, daemon=True)
+    with room(tmp_path, 2):
+        with room(tmp_path, 2):
+            thread.start()
+            assert not third.wait(0.5)
+        assert third.wait(20)
+    thread.join(20)
 
 
 def test_a_turn_is_over_however_it_ends(tmp_path):
