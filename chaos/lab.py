@@ -277,15 +277,15 @@ class Lab:
         self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
 
     def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
-        """A detached actor that counts, on a worker."""
+        """Start a detached actor that counts, by default on a worker."""
         probes.start_counter(self.cluster, cluster, name=name, at=at)
 
     def start_chatter(self, *clusters: RayClusterHandle) -> None:
-        """On each worker an actor that writes to the GCS every second, so that its loss is noticed."""
+        """Start an actor on each worker that writes to the GCS every second, so that its loss is noticed."""
         self._each(clusters, lambda each: probes.start_chatter(self.cluster, each))
 
     def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
-        """A driver on the head that owns an actor, as a Ray job; returns when the record says RUNNING."""
+        """Submit a driver that owns an actor, as a Ray job on the head; returns when the record says RUNNING."""
         probes.submit_driver(self.cluster, cluster, submission_id=submission_id, name=f"owned-by-{submission_id}")
         until(
             lambda: self.record_job(cluster, submission_id).get("status") == "RUNNING",

@@ -26,7 +26,7 @@ from chaos.errors import BusyError
 # flock() itself cannot be given a time limit, so waiting for a lock is asking again. Even without a wait it is asked
 # again for a moment, since `abandoned` takes the lock for an instant to see whether it is free.
 _POLL_SECONDS = 0.05
-_LEAST_WAIT = 0.2
+LEAST_WAIT = 0.2
 
 
 @dataclass(frozen=True)
@@ -52,24 +52,36 @@ def hold(path: Path, *, who: str, wait: float = 0, tell: Callable[[str], None] =
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         try:
-            descriptor = _acquire(path, _LEAST_WAIT)
+            descriptor = _acquire(path, LEAST_WAIT)
         except BlockingIOError:
-            if wait <= _LEAST_WAIT:
+            if wait <= LEAST_WAIT:
                 raise
-            tell(f"waiting up to {wait:g} s for {_read(path) or 'another run'}")
-            descriptor = _acquire(path, wait - _LEAST_WAIT)
+            tell(f"waiting up to {wait:g} s for {read(path) or 'another run'}")
+            descriptor = _acquire(path, wait - LEAST_WAIT)
     except BlockingIOError:
-        raise _busy(_read(path)) from None
+        raise busy(read(path)) from None
     try:
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        _write(descriptor, json.dumps(asdict(Holder(os.getpid(), started, command, who))) + "\n")
+        name_holder(descriptor, this_process(who))
         try:
             yield
         finally:
-            _write(descriptor, "")
+            name_holder(descriptor, None)
     finally:
         os.close(descriptor)
+
+
+def this_process(who: str, *, pid: int | None = None) -> Holder:
+    """This process as the holder of a lock; ``pid`` is another one's that is to be ended in its place."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return Holder(pid or os.getpid(), started, command, who)
+
+
+def name_holder(descriptor: int, holder: Holder | None) -> None:
+    """Let a locked file say who holds it."""
+    text = json.dumps(asdict(holder)) + "\n" if holder else ""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)
 
 
 def _acquire(path: Path, wait: float) -> int:
@@ -80,13 +92,14 @@ def _acquire(path: Path, wait: float) -> int:
         wait=tenacity.wait_fixed(_POLL_SECONDS),
         reraise=True,
     )
-    return asking(_try, path)
+    return asking(take, path, fcntl.LOCK_EX)
 
 
-def _try(path: Path) -> int:
+def take(path: Path, how: int) -> int:
+    """The descriptor of the file, locked alone (LOCK_EX) or with others (LOCK_SH); raises BlockingIOError when it isn't free."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         if not _still_at(path, descriptor):
             # The file was removed with its folder between open and lock: a lock on it would exclude nobody.
             raise BlockingIOError
@@ -103,12 +116,7 @@ def _still_at(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _write(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
-
-
-def _read(path: Path) -> Holder | None:
+def read(path: Path) -> Holder | None:
     """Who the file names; None when it names nobody, or is just being written."""
     try:
         return Holder(**json.loads(path.read_text(encoding="utf-8")))
@@ -116,7 +124,8 @@ def _read(path: Path) -> Holder | None:
         return None
 
 
-def _busy(other: Holder | None) -> BusyError:
+def busy(other: Holder | None) -> BusyError:
+    """The error of one who finds the lock taken."""
     if other is None:
         return BusyError("in use by another run", fix="wait for it with --wait SECONDS, or use another stack (--name)")
     return BusyError(
@@ -134,7 +143,7 @@ def held(path: Path) -> bool:
     except PermissionError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # alone: it may be shared, see chaos.sharing
     except BlockingIOError:
         return True
     else:
@@ -150,11 +159,11 @@ def abandoned(path: Path) -> Holder | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # alone: it may be shared, see chaos.sharing
     except BlockingIOError:
         return None
     else:
-        return _read(path)
+        return read(path)
     finally:
         os.close(descriptor)
 

@@ -12,12 +12,15 @@ import os
 import traceback
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from chaos import workers
 from chaos.errors import ChaosError, StackError, UsageError
 from chaos.experiment import MARKER, Declaration
 from chaos.lanes import Lanes, carried
@@ -106,6 +109,8 @@ class _Session:
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
         self.unjudged = False  # an experiment failed around its own body, where nothing judges it
         self.told = False  # in a dry run
+        self.member = workers.member(config)  # of an xdist run, when this process is a worker of one
+        self.workers = workers.Workers(Path(config.getoption(f"{_PREFIX}results") or "results").expanduser().absolute())
         self.signals = ExitStack()  # how signals are handled, from the first test until all is written
         self._closing = ExitStack()
 
@@ -113,7 +118,7 @@ class _Session:
     def lanes(self) -> Lanes[pytest.Function, tuple[list[Verdict], BaseException | None]]:
         """Where experiments run; they are ended before the run is closed."""
         lanes: Lanes[pytest.Function, tuple[list[Verdict], BaseException | None]] = Lanes(
-            self.settings.jobs or carried(LocalMachine())
+            1 if self.member else self.settings.jobs or carried(LocalMachine())
         )
         self._closing.callback(lanes.close, "the session ended")
         return lanes
@@ -121,12 +126,25 @@ class _Session:
     @cached_property
     def settings(self) -> Settings:
         """Read when an experiment wants them: this plugin is loaded by every pytest, also where nobody wants results."""
-        return Settings.from_args(self._config.option, prefix=_PREFIX)
+        settings = Settings.from_args(self._config.option, prefix=_PREFIX)
+        if self.member and not self._config.getoption(f"{_PREFIX}seed"):
+            return replace(settings, seed=workers.seed(self._config))
+        return settings
 
     def console(self) -> Console:
+        """What is told goes to the terminal; a worker has none, and tells its progress in its folder."""
         from chaos.console import Console  # noqa: PLC0415  # rich is heavy, and this plugin is loaded by every pytest
 
+        if self.member:
+            folder = self.settings.results / f"{self.member.run}-{self.member.name}"
+            folder.mkdir(exist_ok=True)
+            return Console((folder / "progress.log").open("a", buffering=1))
         return Console(os.fdopen(os.dup(_terminal), "w", buffering=1))
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """This process's, and those of its workers."""
+        return [*(self.run.verdicts if self.run else ()), *self.workers.verdicts]
 
     def open(self) -> Run:
         if self.failure is not None:
@@ -135,7 +153,7 @@ class _Session:
             from chaos.run import Run  # noqa: PLC0415
 
             try:
-                self.run = self._closing.enter_context(Run(self.settings, self.console()))
+                self.run = self._closing.enter_context(Run(self.settings, self.console(), self.member))
             except ChaosError as problem:
                 self.failure = problem
                 raise
@@ -162,12 +180,13 @@ def _open(config: pytest.Config) -> Run:
 
 
 def _has_reporter(config: pytest.Config) -> bool:
-    """Whether pytest itself tells what went wrong; the command's `run` leaves that to us."""
-    return config.pluginmanager.has_plugin("terminalreporter")
+    """Whether pytest itself tells what went wrong, for a worker in the controller; the command's `run` leaves that to us."""
+    return config.pluginmanager.has_plugin("terminalreporter") or config.stash[_SESSION].member is not None
 
 
 def _exit(config: pytest.Config, problem: ChaosError) -> NoReturn:
     """End the session with one message, which pytest's terminal reporter prints if there is one."""
+    config.stash[_SESSION].failure = problem
     if not _has_reporter(config):
         config.stash[_SESSION].console().fail(problem)
     pytest.exit(str(problem), returncode=problem.exit_code)
@@ -231,7 +250,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 
 
 def _following(item: pytest.Function) -> list[pytest.Function]:
-    """The item and the experiments right behind it: what stands between them and the next is no experiment."""
+    """The item and the experiments right behind it: what stands between them and the next is no experiment.
+
+    A worker is given one after the other, and what stands behind may be another worker's.
+    """
+    if item.config.stash[_SESSION].member:
+        return [item]
     items = item.session.items
     behind = items[items.index(item) :]
     return [each for each in takewhile(declaration, behind) if isinstance(each, pytest.Function)]
@@ -332,6 +356,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     What an interrupt cut short has its fixtures torn down within the yield. They may hold faults, so the record goes on.
     """
     ours = session.config.stash[_SESSION]
+    if interrupt := raised():
+        ours.workers.interrupt(interrupt.exit_code - 128)
     try:
         yield
     except (Exception, Interrupted) as problem:
@@ -342,6 +368,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
         session.exitstatus = _closed(ours, exitstatus)
     if interrupt := raised():
         session.exitstatus = interrupt.exit_code
+    if ours.member:
+        workers.tell(session.config, _told(ours, ours.member.name))
 
 
 def _closed(ours: _Session, exitstatus: int) -> int:
@@ -351,13 +379,36 @@ def _closed(ours: _Session, exitstatus: int) -> int:
     try:
         ours.close()
     except ChaosError as problem:
-        ours.console().fail(problem)
-        return problem.exit_code
+        ours.failure = problem
     except Exception as fault:  # ours; the session has a summary to print all the same
-        told = _own_fault("the run could not be closed", fault)
-        ours.console().fail(told)
-        return told.exit_code
-    return _exit_status(ours, exitstatus)
+        ours.failure = _own_fault("the run could not be closed", fault)
+    else:
+        _show(ours)
+        return _exit_status(ours, exitstatus)
+    ours.console().fail(ours.failure)
+    return ours.failure.exit_code
+
+
+def _show(ours: _Session) -> None:
+    """What the workers came to, as a run of one process shows it itself."""
+    if folders := ours.workers.folders:
+        ours.console().table(ours.workers.verdicts)
+        for folder in folders:
+            ours.console().info(f"results: {folder}")
+
+
+def _told(ours: _Session, name: str) -> workers.Told:
+    """What this worker came to, for the controller."""
+    ended: Interrupted | ChaosError | None = raised() or ours.failure
+    return workers.Told(
+        member=name,
+        verdicts=ours.run.verdicts if ours.run else [],
+        unjudged=ours.unjudged,
+        failed_otherwise=ours.failed_otherwise,
+        left_out=_left_out(ours),
+        ended=str(ended) if ended else "",
+        exit_code=ended.exit_code if ended else 0,
+    )
 
 
 def _own_fault(what: str, fault: Exception) -> StackError:
@@ -370,21 +421,51 @@ def _own_fault(what: str, fault: Exception) -> StackError:
 
 def _exit_status(ours: _Session, exitstatus: int) -> int:
     """What the verdicts make of pytest's own exit status; no verdict, or another end than tests had, leaves it."""
-    verdicts = ours.run.verdicts if ours.run else []
-    of_pytest = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    if of_pytest or not (verdicts or ours.unjudged):
+    told = ours.workers.told
+    if ended := [each.exit_code for each in told if each.ended]:
+        return ended[0]
+    unjudged = ours.unjudged or ours.workers.lost or any(each.unjudged for each in told)
+    # With -x it is xdist that ends the session, in the way of an interrupt.
+    of_tests = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, *([pytest.ExitCode.INTERRUPTED] if told else ()))
+    if exitstatus not in of_tests or not (ours.verdicts or unjudged):
         return exitstatus
-    if ours.failed_otherwise:
+    if ours.failed_otherwise or any(each.failed_otherwise for each in told):
         return 1
-    of_verdicts = exit_code(verdicts, accept_known=ours.settings.accept_known)
-    return 2 if ours.unjudged and of_verdicts == 0 else of_verdicts
+    of_verdicts = exit_code(ours.verdicts, accept_known=ours.settings.accept_known)
+    return 2 if unjudged and of_verdicts == 0 else of_verdicts
+
+
+def _left_out(ours: _Session) -> list[str]:
+    return [f"left to level {level(item)}: {item.name}" for item in ours.left_out]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Where the results are, and what a higher level would have run besides."""
     session = config.stash[_SESSION]
-    if session.run is not None:
+    folders = [session.run.folder] if session.run else session.workers.folders
+    if folders:
         terminalreporter.section("kuberay-chaos")
-        terminalreporter.write_line(f"results: {session.run.folder}")
-    for item in session.left_out:
-        terminalreporter.write_line(f"left to level {level(item)}: {item.name}")
+    for folder in folders:
+        terminalreporter.write_line(f"results: {folder}")
+    every = dict.fromkeys([*_left_out(session), *(line for told in session.workers.told for line in told.left_out)])
+    for line in every:
+        terminalreporter.write_line(line)
+
+
+# --- pytest-xdist, where it is installed --------------------------------------------------------------------------------
+
+
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """A dry run is one process's: what is told is told once, in order."""
+    if config.getoption(f"{_PREFIX}dry_run") and hasattr(config.option, "numprocesses"):
+        config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.config.stash[_SESSION].workers.prepare(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[_SESSION].workers.down(node)

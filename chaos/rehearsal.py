@@ -5,26 +5,31 @@ objects that stand for those of a cluster ("the head of …"). So what is told i
 has no cluster, no history and no way to reach any; what would be done depending on what is seen is not foretold.
 
 Each line is a word and what it is about: ``do`` changes something and is followed by its ``undo``; ``wait`` and ``look``
-change nothing.
+change nothing. Most actions of the lab are told by the first sentence of their docstrings and their arguments, and answered
+by something of the kind that they are declared to answer.
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NoReturn, cast
+from functools import partialmethod
+from types import NoneType
+from typing import Any, NoReturn, cast, get_type_hints
+
+import pytest
 
 from chaos.checks.base import Check
 from chaos.errors import ChaosError, FeatureMissing, NotAllowed
 from chaos.experiment import Declaration
 from chaos.faults.base import Fault, Scope
-from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
 from chaos.history.entry import Entry
-from chaos.lab import FUNCTIONAL_SECONDS, LEASE_SECONDS, RUNNING_SECONDS, Lab
+from chaos.lab import Lab
 from chaos.settings import Settings
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
@@ -33,6 +38,8 @@ from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.workloads.connection import HeldConnection
 
 Say = Callable[[str], None]
+# What pytest's own words for the end of a test raise; none of them is an Exception.
+_OUTCOMES = (pytest.fail.Exception, pytest.skip.Exception)
 # From the block that is kept for documentation.
 _SOMEWHERE = "192.0.2.254"
 _RESTORED = "nothing: the cluster's own controllers restore what was hit"
@@ -60,6 +67,9 @@ def rehearse(
         experiment(lab)
     except ChaosError as problem:
         lab.tell("ends", f"here, and is unknown: {problem.args[0]}", problem.fix)
+    except (Exception, *_OUTCOMES) as problem:
+        said = " ".join(f"{type(problem).__name__}: {problem}".split())
+        lab.tell("ends", f"here: what it does from here on can't be told without a cluster ({said})")
     lab.farewell()
 
 
@@ -172,7 +182,7 @@ class Rehearsal(Lab):
                 f"{fault.name} reaches beyond our own namespaces", fix=f"allow it with --allow-fault {fault.name}"
             )
 
-    # --- workloads --------------------------------------------------------------------------------------------------
+    # --- what is told better than by the lab's own words ------------------------------------------------------------
 
     def namespace(self, arm: str) -> str:
         name = self.namespace_name(arm)
@@ -182,16 +192,14 @@ class Rehearsal(Lab):
         return name
 
     def ray_cluster(
-        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
-        head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
-        spec: Mapping[str, object] | None = None,
-    ) -> RayClusterHandle:  # fmt: skip
+        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2, **more: Any
+    ) -> RayClusterHandle:
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._settings.given:
             raise FeatureMissing(f"{arm} needs the highly available Redis of a stack of ours")
         handle = _Cluster(self.namespace(arm), "ray", ft, workers, arm)
         having = f"GCS fault tolerance in {redis_address}" if ft else "no fault tolerance"
-        settings = _given(head_env=head_env, worker_env=worker_env, storage=storage, spec=spec)
-        self.tell("do", f"create RayCluster {_all([handle])}: a head, {workers} workers, {having}{settings}")
+        told = f"create RayCluster {_said(handle)}: a head, {workers} workers, {having}"
+        self.tell("do", ", ".join([told, *_settings(more)]))
         return handle
 
     def single_redis(self, arm: str) -> str:
@@ -199,164 +207,39 @@ class Rehearsal(Lab):
         self.tell("do", f"create a single Redis without persistence in {namespace}")
         return f"redis-single.{namespace}"
 
-    def rayjob(
-        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
-        spec: Mapping[str, object] | None = None,
-    ) -> RayJobHandle:  # fmt: skip
+    def rayjob(self, arm: str, *, exit_code: int = 0, ft: bool = False, **more: Any) -> RayJobHandle:
         if self._settings.given:
             raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
         job = RayJobHandle(self.namespace(arm), "job", ft, "")
-        settings = _given(backoffLimit=backoff_limit, spec=spec) + (", with fault tolerance" if ft else "")
-        ends = f"exits with {exit_code} when it is let go" + (", and takes no other hint" if stubborn else "")
-        self.tell("do", f"create RayJob {_job(job)}, whose entrypoint {ends}{settings}")
+        told = f"create RayJob {_said(job)}, whose entrypoint exits with {exit_code} when it is let go"
+        self.tell("do", ", ".join([told, *_settings({"with fault tolerance": ft, **more})]))
         return job
-
-    def release(self, job: RayJobHandle) -> None:
-        self.tell("do", f"let the entrypoint of RayJob {_job(job)} end")
-
-    def change(self, job: RayJobHandle, **spec: object) -> None:
-        self.tell("do", f"change RayJob {_job(job)}{_given(**spec)}")
-
-    def delete(self, job: RayJobHandle) -> None:
-        self.tell("do", f"delete RayJob {_job(job)}")
-
-    def amend(self, cluster: RayClusterHandle, spec: Mapping[str, object]) -> None:
-        self.tell("do", f"change RayCluster {_all([cluster])}{_given(**spec)}")
 
     def witness(self, namespace: str, name: str = "witness", *, may_reach_redis: bool = True) -> Object:
         reach = "may" if may_reach_redis else "may not"
         self.tell("do", f"create the pod {name} in {namespace}, which {reach} reach Redis")
         return self._pod(namespace, name)
 
-    def ready(self, *clusters: RayClusterHandle) -> None:
-        self.tell("wait", f"until {_all(clusters)} is Ready", f"{ray.READY_SECONDS:g} s at most")
-
-    def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
-        where = f"on {at['metadata']['name']}" if at else "on a worker"
-        self.tell("do", f"start the actor {name} of {_all([cluster])} {where}")
-
-    def start_chatter(self, *clusters: RayClusterHandle) -> None:
-        self.tell("do", f"start an actor on each worker of {_all(clusters)} that writes to the GCS every second")
-
-    def submit(self, job: RayJobHandle, submission_id: str) -> None:
-        self.tell("do", f"submit {submission_id} to the cluster of RayJob {_job(job)}, past the operator")
-
-    def submit_driver(self, cluster: RayClusterHandle, submission_id: str) -> None:
-        self.tell("do", f"submit the job {submission_id} to {_all([cluster])}: a driver on the head that owns an actor")
-
     def hold_connection(self, pod: Object, address: str, name: str) -> HeldConnection:
         self.tell("do", f"open a connection from {pod['metadata']['name']} to {address} and watch it ({name})")
         self.tell("undo", "close it when the experiment ends")
         return cast(HeldConnection, _Nothing())
 
-    # --- looking ----------------------------------------------------------------------------------------------------
-
-    def functional(self, cluster: RayClusterHandle, *actors: str, seconds: float = 10.0) -> bool:
-        self.tell("look", f"use {_all([cluster])} once{_with(actors)}")
-        return True
-
-    def functional_again(
-        self, actors: Mapping[RayClusterHandle, Sequence[str]], *, deadline: float = FUNCTIONAL_SECONDS
-    ) -> None:
-        for cluster, names in actors.items():
-            self.tell("wait", f"use {_all([cluster])}{_with(names)} until it works", f"{deadline:g} s at most")
-
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
         self.take_turn()
-        self.tell("look", f"that {_all(list(actors))} and what they rely on are steady")
+        self.tell("look", f"that {' and '.join(map(_said, actors))} and what they rely on are steady")
 
     def observe(self, seconds: float, *, why: str) -> None:
         self.tell("wait", f"{seconds:g} s: {why}")
 
-    def head_restarts(self, cluster: RayClusterHandle, times: int, *, deadline: float) -> None:
-        self.tell("wait", f"until the head of {_all([cluster])} was restarted {times} times", f"{deadline:g} s at most")
-
-    def pods_made(self, *clusters: RayClusterHandle) -> None:
-        self.tell("wait", f"until the pods of {_all(clusters)} are made", f"{ray.READY_SECONDS:g} s at most")
-
     def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
         if make:
-            self.tell("do", f"put something to remember into {_all(clusters)}")
-        self.tell("look", f"what the GCS of {_all(clusters)} remembers")
-
-    def record_job(self, cluster: RayClusterHandle, submission_id: str) -> dict[str, Any]:
-        self.tell("look", f"what Ray's record says of job {submission_id} in {_all([cluster])}")
-        return {"ok": True}
-
-    def job_ends(self, cluster: RayClusterHandle, submission_id: str, *, deadline: float = 60) -> None:
-        self.tell("wait", f"until job {submission_id} in {_all([cluster])} has ended", f"{deadline:g} s at most")
-
-    def record_submissions(self, job: RayJobHandle) -> None:
-        self.tell("look", f"which submissions Ray knows of RayJob {_job(job)}")
-
-    def record_ledger(self, job: RayJobHandle) -> None:
-        self.tell("look", f"how often RayJob {_job(job)} was executed, by its ledger")
-
-    def record_writes(self, job: RayJobHandle) -> None:
-        self.tell("look", f"when the entrypoint of RayJob {_job(job)} wrote")
-
-    def record_keys(self, *clusters: RayClusterHandle) -> None:
-        self.tell("look", f"which keys {_all(clusters)} has in Redis")
-
-    def remove_keys(self, cluster: RayClusterHandle) -> None:
-        self.tell("do", f"remove what the deleted {_all([cluster])} left in Redis")
-
-    def cluster_goes(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
-        self.tell("wait", f"for the end of RayCluster {_all([cluster])}", f"{deadline:g} s at most")
-
-    def knock(
-        self, name: str, pod: Object, address: str, command: Sequence[str], *, port: int = 6379, log_in: bool = False
-    ) -> bool:
-        how = "with the password" if log_in else "without a password"
-        self.tell("do", f"from pod {pod['metadata']['name']}, {how}, to {address} port {port}: {' '.join(command)}")
-        return True
-
-    def let_in(self, pod: Object, address: str) -> None:
-        self.tell("wait", f"until the network policy lets {pod['metadata']['name']} through to {address}")
-
-    def record_redis(self) -> None:
-        self.tell("wait", "until Redis and its Sentinels agree, and look at what they say")
+            self.tell("do", f"put something to remember into {_said(clusters)}")
+        self.tell("look", f"what the GCS of {_said(clusters)} remembers")
 
     def seen(self, predicate: Callable[[Entry], bool], *, what: str, deadline: float, since: int) -> Entry:
         self.tell("wait", f"for {what}", f"{deadline:g} s at most")
         return {"n": 0, "t": 0.0}
-
-    def now(self) -> int:
-        return 0
-
-    def rayjob_reaches(self, job: RayJobHandle, *states: str, deadline: float, since: int = 0) -> Entry:
-        names = " or ".join(state or "New" for state in states)
-        return self._seen(f"RayJob {_job(job)} to be {names}", deadline)
-
-    def rayjob_gone(self, job: RayJobHandle, *, deadline: float) -> None:
-        self._seen(f"the end of RayJob {_job(job)}", deadline)
-
-    def ray_job_runs(self, *jobs: RayJobHandle, deadline: float = RUNNING_SECONDS) -> None:
-        for job in jobs:
-            self._seen(f"RayJob {_job(job)} to say that its entrypoint runs", deadline)
-
-    def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
-        self._seen(f"the submitter Job of RayJob {_job(job)}", ray.READY_SECONDS)
-        return _object(job.namespace, "job")
-
-    def submitter_finished(self, job: RayJobHandle) -> Entry:
-        return self._seen(f"the submitter Job of RayJob {_job(job)} to be Complete or Failed", RUNNING_SECONDS)
-
-    def write_refused(self, job: RayJobHandle, resource: str, *, since: int = 0) -> Entry:
-        return self._seen(f"a refused write of {resource} in {job.namespace}, in the audit log", 60)
-
-    def ray_cluster_made(self, job: RayJobHandle) -> Object:
-        self._seen(f"the Ray cluster of RayJob {_job(job)}", ray.READY_SECONDS)
-        return self.raycluster(self.cluster_of(job))
-
-    def operator_leads_again(self, since: int) -> Entry:
-        return self._seen("a new operator to hold the lease", LEASE_SECONDS)
-
-    def operator_settled(self) -> None:
-        self._seen("one operator, which leads", LEASE_SECONDS)
-
-    def _seen(self, what: str, deadline: float) -> Entry:
-        return self.seen(lambda entry: True, what=what, deadline=deadline, since=0)
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
@@ -371,26 +254,14 @@ class Rehearsal(Lab):
         pod["metadata"]["labels"]["ray.io/cluster"] = cluster.name
         return pod
 
-    def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
-        return DeletePod.of(self._pod(cluster.namespace, f"the worker that {actor} lives on"))
-
-    def cluster_of(self, job: RayJobHandle) -> RayClusterHandle:
-        return _Cluster(job.namespace, f"the cluster of {job.name}", job.ft, workers=0)
-
     def raycluster(self, cluster: RayClusterHandle) -> Object:
         return _object(cluster.namespace, cluster.name)
-
-    def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
-        return DeleteCluster.of(self.raycluster(cluster))
 
     def rayjob_object(self, job: RayJobHandle) -> Object:
         return _object(job.namespace, job.name)
 
-    def submission_of(self, job: RayJobHandle) -> str:
-        return f"the submission of {_job(job)}"
-
-    def submitter_pod(self, job: RayJobHandle) -> Object:
-        return self._pod(job.namespace, f"the submitter of {job.name}")
+    def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
+        return DeletePod.of(self._pod(cluster.namespace, f"the worker that {actor} lives on"))
 
     def redis_pods(self) -> list[Object]:
         return [self._pod(redis.NAMESPACE, member) for member in redis.MEMBERS]
@@ -404,9 +275,6 @@ class Rehearsal(Lab):
     def redis_primary_pod(self) -> Object:
         return self._pod(redis.NAMESPACE, "Redis' primary")
 
-    def redis_single_pod(self, namespace: str) -> Object:
-        return self._pod(namespace, "the single Redis")
-
     # --- plumbing ---------------------------------------------------------------------------------------------------
 
     def _pod(self, namespace: str, name: str) -> Object:
@@ -416,8 +284,58 @@ class Rehearsal(Lab):
         return _pod(namespace, name, address)
 
     def _expect(self, claim: str, arm: str, *checks: Check, control: tuple[str, Check] | None = None) -> None:
+        by = f" by {', '.join(check.name for check in checks)}" if checks else ""
         against = f"; control: {control[0]} must come out the other way" if control else ""
-        self.tell("judge", f"{claim} ({arm}) by {', '.join(check.name for check in checks)}{against}")
+        self.tell("judge", f"{claim} ({arm}){by}{against}")
+
+    def _by_its_own_words(self, word: str, method: Callable[..., object], /, *arguments: Any, **more: Any) -> object:
+        """Tell a method of the lab by its docstring, and answer with what stands for its answer."""
+        bound = inspect.signature(method).bind(self, *arguments, **more)
+        bound.apply_defaults()
+        if word:
+            self.tell(word, _sentence(word, method), ", ".join(_arguments(bound)))
+        return self._stand_in(get_type_hints(method)["return"], method.__name__, bound.arguments)
+
+    def _stand_in(self, kind: Any, method: str, arguments: Mapping[str, Any]) -> object:
+        """Something of this kind, named by the method and by what that was asked about: "the submitter pod of job"."""
+        about = next((each for each in arguments.values() if isinstance(each, _HANDLES)), None)
+        name = "the " + re.sub("_(of|made)$", "", method).replace("_", " ") + (f" of {about.name}" if about else "")
+        namespace = about.namespace if about else str(arguments.get("namespace", ""))
+        if kind == Object:  # an entry of the history is one too
+            return {"n": 0, "t": 0.0, **self._pod(namespace, name)}
+        if kind is RayClusterHandle:
+            return _Cluster(namespace, name, ft=False, workers=0)
+        plain: dict[Any, object] = {NoneType: None, str: name, bool: True, int: 0}
+        if kind not in plain:
+            raise NotImplementedError(f"no {kind} is rehearsed: chaos.rehearsal.Rehearsal must tell {method}")
+        return plain[kind]
+
+
+_HANDLES = (RayClusterHandle, RayJobHandle)
+
+# What is told by the lab's own docstring, and with which word; what has none only names what is acted upon later.
+BY_THEIR_OWN_WORDS = {
+    "do": [
+        "amend", "change", "delete", "knock", "release", "remove_keys", "start_actor", "start_chatter", "submit",
+        "submit_driver",
+    ],
+    "wait": [
+        "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
+        "operator_settled", "pods_made", "ray_cluster_made", "ray_job_runs", "rayjob_gone", "rayjob_reaches", "ready",
+        "record_redis", "submitter_finished", "submitter_job", "write_refused",
+    ],
+    "look": ["functional", "record_job", "record_keys", "record_ledger", "record_submissions", "record_writes"],
+    "": ["cluster_of", "now", "redis_single_pod", "submission_of", "submitter_pod"],
+}  # fmt: skip
+
+
+def _rehearse_by_their_own_words() -> None:
+    for word, names in BY_THEIR_OWN_WORDS.items():
+        for name in names:
+            setattr(Rehearsal, name, partialmethod(Rehearsal._by_its_own_words, word, getattr(Lab, name)))
+
+
+_rehearse_by_their_own_words()
 
 
 def undo_text(fault: type[Fault]) -> str:
@@ -430,18 +348,47 @@ def _first_sentence(function: Callable[..., object]) -> str:
     return lines[0] if lines else "(not told)"
 
 
-def _job(job: RayJobHandle) -> str:
-    return f"{job.namespace}/{job.name}"
+def _sentence(word: str, function: Callable[..., object]) -> str:
+    """The first sentence of a docstring, as it goes on after the word."""
+    text = _first_sentence(function).partition(". ")[0].rstrip(".").replace("``", "").replace("`", "")
+    if word == "wait":
+        text = re.sub("^(The|A) ", lambda article: f"for {article[0].lower()}", text.removeprefix("Wait "))
+    return text if text.startswith("Ray") else text[0].lower() + text[1:]
 
 
-def _given(**settings: object) -> str:
-    """Settings that say something, for a reader."""
-    return "".join(f", {name} {value}" for name, value in settings.items() if value not in (None, "", {}))
+def _arguments(bound: inspect.BoundArguments) -> list[str]:
+    """What a method was given that says something to a reader."""
+    told = []
+    for name, value in list(bound.arguments.items())[1:]:
+        parameter = bound.signature.parameters[name]
+        if name == "deadline":
+            told.append(f"{value:g} s at most")
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            told += _settings(value)
+        elif name == "since" or value in (parameter.default, ()):
+            continue
+        elif parameter.default is parameter.empty:
+            told.append(_said(value))
+        else:
+            told += _settings({name: value})
+    return told
 
 
-def _all(clusters: Sequence[RayClusterHandle]) -> str:
-    return " and ".join(f"{each.namespace}/{each.name}" for each in clusters)
+def _settings(given: Mapping[str, object]) -> list[str]:
+    """Settings by name, where they set something."""
+    set_to = {name.replace("_", " "): value for name, value in given.items() if value not in (None, "", 0, False, {})}
+    return [name if value is True else f"{name} {_said(value)}" for name, value in set_to.items()]
 
 
-def _with(actors: Sequence[str]) -> str:
-    return f" with {', '.join(actors)}" if actors else ""
+def _said(value: object) -> str:
+    """A value for a reader."""
+    if isinstance(value, _HANDLES):
+        return f"{value.namespace}/{value.name}"
+    if isinstance(value, Mapping) and "name" in value.get("metadata", {}):
+        return str(value["metadata"]["name"])
+    if isinstance(value, Mapping):
+        pairs = [(_said(key), _said(item)) for key, item in value.items()]
+        return ", ".join(f"{key} {item}".rstrip() for key, item in pairs)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(map(_said, value))
+    return str(value)

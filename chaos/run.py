@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock, Semaphore
+from threading import Lock
 from typing import Any
 
 from chaos import __version__, reports
@@ -34,6 +34,7 @@ from chaos.judge import judge
 from chaos.lab import Lab
 from chaos.locks import atomic_write, hold
 from chaos.settings import Settings
+from chaos.sharing import Member, Share, share
 from chaos.signals import ending, shielded, stop, stoppable
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
@@ -48,13 +49,20 @@ _LOOK_EVERY = 0.2
 
 
 class Run:
-    """Opens the stack and the record, and closes both in order. Use as a context manager."""
+    """Opens the stack and the record, and closes both in order. Use as a context manager.
 
-    def __init__(self, settings: Settings, console: Console) -> None:
+    As a ``member`` it has the stack together with others of its kind, and a folder, a history and verdicts of its own.
+    """
+
+    def __init__(self, settings: Settings, console: Console, member: Member | None = None) -> None:
         self.settings = settings
         self.console = console
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
+        if member:
+            self.id = f"{member.run}-{member.name}"
+        self._member = member
+        self._share: Share | None = None
         self.folder = settings.results / self.id
         self.verdicts: list[Verdict] = []
         self.stack: stacks.Stack | Given
@@ -63,19 +71,15 @@ class Run:
         self._locked = ExitStack()
         self._failure = ""
         self._judged = Lock()
-        self._room = Semaphore(max(1, (os.cpu_count() or 1) // 2))
         self._leavers = ThreadPoolExecutor(thread_name_prefix="leaving")
         self._leaving: list[Future[None]] = []
 
     def __enter__(self) -> Run:
-        self._locked.enter_context(
-            hold(
-                stacks.lock_path(self.settings.name),
-                who=f"run {self.id}",
-                wait=self.settings.wait,
-                tell=self.console.info,
-            )
-        )
+        lock, wait, tell = stacks.lock_path(self.settings.name), self.settings.wait, self.console.info
+        if self._member:
+            self._share = self._locked.enter_context(share(lock, self._member, wait=wait, tell=tell))
+        else:
+            self._locked.enter_context(hold(lock, who=f"run {self.id}", wait=wait, tell=tell))
         try:
             self._open()
         except BaseException:
@@ -89,10 +93,16 @@ class Run:
         for name in self.settings.allow_faults:
             require_known(name)
         given = self.settings.given
-        self.stack = attach(self.settings, given, self.console) if given else stacks.up(self.settings, self.console)
+        first = self._share is None or self._share.is_first
+        if given:
+            self.stack = attach(self.settings, given, self.console, healed=first)
+        else:
+            self.stack = (stacks.up if first else stacks.join)(self.settings, self.console)
         self._is_up = True
+        if self._share:
+            self._share.open()
         self.versions = self.stack.record.versions
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=self._member is not None)
         self.writer = HistoryWriter(self.folder / "history.jsonl", redact=redis.passwords(self.stack.cluster))
         self._closing.callback(self.writer.close)
         cluster = self.stack.cluster
@@ -108,7 +118,8 @@ class Run:
         logs.start()
         self.ledger = None if given else self._make_ledger()
         allowed = frozenset(self.settings.allow_faults) if given else None
-        self._injector = Injector(cluster, self.writer, self.stack.undo_log, allowed=allowed)
+        process = self._member.name if self._member else ""
+        self._injector = Injector(cluster, self.writer, self.stack.undo_log, allowed=allowed, process=process)
         self.lab = self._lab(self.writer)
         self._closing.callback(self._await_leaving)
 
@@ -128,7 +139,12 @@ class Run:
             self._closing.close()
 
     def _leave(self) -> None:
-        """Leave the stack up, saying so, or remove it, as was asked. A cluster that isn't ours stays as it is."""
+        """Leave the stack up, saying so, or remove it, as was asked, unless others still use it.
+
+        A cluster that isn't ours stays as it is.
+        """
+        if self._share and not self._share.is_last():
+            return
         if self.settings.given:
             return
         if not self.settings.keep:
@@ -142,7 +158,8 @@ class Run:
         """What the experiment works with: its entries bear its name, its turn is as declared. From any thread."""
         turn = Turn(
             self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on,
-            room=self._room,
+            # One for two processors: all at once, Ray clusters keep each other from starting.
+            places=max(1, (os.cpu_count() or 1) // 2),
         )  # fmt: skip
         lab = self._lab(self.writer.of(name), turn)
         lab.phase("begin", claims=[list(pair) for pair in declared.shows])

@@ -18,9 +18,8 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from threading import Semaphore
 
-from chaos.signals import checkpoint, pause
+from chaos.signals import pause
 
 _EVERY = 0.1
 
@@ -34,17 +33,16 @@ class Part(StrEnum):
 
 
 class Turn:
-    """One experiment's turn. ``folder`` is the stack's, for the locks; ``room`` bounds how many start Ray at once."""
+    """One experiment's turn. ``folder`` is the stack's, for the locks; so many as ``places`` start Ray at once."""
 
-    def __init__(
-        self, folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part], room: Semaphore
-    ) -> None:
+    def __init__(self, folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part], places: int) -> None:
         self._folder = folder
         self._disturbs = disturbs
         self._relies_on = relies_on
-        self._room = room
+        self._places = places
         self._is_taken = False
         self._is_starting = False
+        self._place = ExitStack()
         self._held = ExitStack()
         self._held_to_start = ExitStack()
 
@@ -72,15 +70,15 @@ class Turn:
         """Wait for room to start Ray clusters: all at once they keep each other from it."""
         self.take()
         if not self._is_starting:
-            while not self._room.acquire(timeout=_EVERY):
-                checkpoint()
+            descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self._places)]
+            while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
+                pause(_EVERY)
             self._is_starting = True
 
     def started(self) -> None:
         """The Ray clusters have started: make room."""
-        if self._is_starting:
-            self._is_starting = False
-            self._room.release()
+        self._place.close()
+        self._is_starting = False
 
     def prepared(self) -> None:
         """No other Ray cluster will be made: let go what was only needed for that."""
@@ -95,12 +93,20 @@ class Turn:
 
 
 def _lock(until: ExitStack, path: Path, how: int) -> None:
+    descriptor = _open(until, path)
+    while not _locked(descriptor, how):
+        pause(_EVERY)
+
+
+def _open(until: ExitStack, path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until.callback(os.close, descriptor)
-    while True:
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pause(_EVERY)
-        else:
-            return
+    return descriptor
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

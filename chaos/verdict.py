@@ -75,6 +75,13 @@ class Verdict:
         """A dict of JSON types; keys are the field names."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, entry: dict[str, Any]) -> Verdict:
+        """The verdict of such a dict."""
+        kinds = {"verdict": Outcome, "role": Role, "judgement": Judgement}
+        evidence = tuple(Evidence(**each) for each in entry["evidence"])
+        return cls(**{**entry, **{key: kind(entry[key]) for key, kind in kinds.items()}, "evidence": evidence})
+
 
 def exit_code(verdicts: Iterable[Verdict], *, accept_known: bool = False) -> int:
     """0 all hold or aren't applicable, 1 something is broken, 2 nothing broken but something unknown.

@@ -60,15 +60,18 @@ class Injector:
     """Injects faults into one cluster.
 
     ``allowed`` is None where the cluster is ours; else names the faults that may reach beyond our own namespaces.
+    ``process`` tells its injections from those of other processes that use the same log.
     """
 
     def __init__(
-        self, cluster: Cluster, writer: HistoryWriter, log: UndoLog, *, allowed: frozenset[str] | None = None
-    ) -> None:
+        self, cluster: Cluster, writer: HistoryWriter, log: UndoLog, *, allowed: frozenset[str] | None = None,
+        process: str = "",
+    ) -> None:  # fmt: skip
         self.reach = Reach(cluster, writer)
         self.log = log
         self.injections: list[str] = []  # what was injected with this voice, by ID
         self._allowed = allowed
+        self._process = f"-{process}" if process else ""
         self._numbers = itertools.count(1)
         self._groups = itertools.count(1)
 
@@ -113,7 +116,7 @@ class Injector:
 
     @contextmanager
     def _applied(self, fault: Fault, group: str) -> Iterator[Injected]:
-        identity = f"{fault.name}-{next(self._numbers)}"
+        identity = f"{fault.name}-{next(self._numbers)}{self._process}"
         self.injections.append(identity)
         injected = Injected(fault, identity, group, self.reach)
         undos = fault.undo(self.reach)

@@ -10,6 +10,7 @@ without its end: the process died while writing it, hence before it touched anyt
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import json
 import os
@@ -100,7 +101,8 @@ class UndoLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._named = False  # whether the file's name is known to be on the disk
-        self._writing = threading.Lock()  # experiments run side by side, and what one has half written is not torn
+        # Experiments run side by side, in threads and in processes, and what one has half written is not torn.
+        self._writing = threading.Lock()
 
     def append(self, injection: str, undos: list[Undo]) -> None:
         """Write ahead: returns when the entries are on the disk."""
@@ -144,6 +146,7 @@ class UndoLog:
         with self._writing:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
                 left = (_end_last_line(descriptor) + text).encode()
                 while left:  # a disk that is nearly full takes a part, and only the next call fails
                     left = left[os.write(descriptor, left) :]

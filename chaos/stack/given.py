@@ -58,8 +58,11 @@ class Given:
         raise StackError(f"the operator of {self.cluster.name} is not ours to replace")
 
 
-def attach(settings: Settings, given: GivenCluster, console: Console) -> Given:
-    """The user's cluster, healed of what a dead run of ours left in it. Raises StackError when it hasn't got KubeRay."""
+def attach(settings: Settings, given: GivenCluster, console: Console, *, healed: bool = True) -> Given:
+    """The user's cluster, healed of what a dead run of ours left in it, unless another process of this run has done that.
+
+    Raises StackError when it hasn't got KubeRay.
+    """
     folder = StackFolder(stack_dir(settings.name))
     folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic_write(folder.kubeconfig, yaml.safe_dump(private_copy(given)))
@@ -69,9 +72,10 @@ def attach(settings: Settings, given: GivenCluster, console: Console) -> Given:
     # No source of images is ours, so nothing is known of them but their names.
     record = StackRecord(settings.fingerprint(), "", "given", versions, sealed=False, manifests="")
     attached = Given(settings, cluster, folder, record)
-    _, failed = heal_leftovers(cluster, attached.undo_log, console)
-    if failed:
-        raise StackError("; ".join(failed), fix="mend what is named, and run again")
+    if healed:
+        _, failed = heal_leftovers(cluster, attached.undo_log, console)
+        if failed:
+            raise StackError("; ".join(failed), fix="mend what is named, and run again")
     return attached
 
 

@@ -109,6 +109,18 @@ def up(settings: Settings, console: Console) -> Stack:
     return Stack(settings, engine, kind, cluster, source, provided, record)
 
 
+def join(settings: Settings, console: Console) -> Stack:
+    """The stack that another process of this run has stood up, as it is: healing would undo what that one has in force."""
+    engine = docker_engine.ensure(console)
+    source = choose(settings, engine, console)
+    provided = source.provide(console)
+    kind = Kind(settings.name, engine, provided.kind, provided.kubectl)
+    record = StackRecord.load(record_path(kind.folder.root))
+    if record is None:
+        raise StackError(f"the stack {kind.name} is gone", fix="run again")
+    return Stack(settings, engine, kind, _cluster(kind, engine), source, provided, record)
+
+
 def down(settings: Settings, console: Console) -> None:
     """Remove the stack with all that it left in Docker, and the engine if we started it."""
     answer = docker_engine.reachable()

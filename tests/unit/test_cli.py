@@ -144,7 +144,7 @@ def test_what_keeps_the_stack_from_standing_is_4(told, monkeypatch, problem):
 
 def test_a_run_without_a_stack_says_why(told, monkeypatch, tmp_path):
     class Run:
-        def __init__(self, settings, console):
+        def __init__(self, settings, console, member):
             pass
 
         def __enter__(self):

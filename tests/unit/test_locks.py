@@ -54,7 +54,7 @@ def test_it_waits_no_longer_than_told(other, tmp_path):
 def test_it_gets_the_lock_while_waiting_when_the_holder_is_killed(other, tmp_path):
     os.kill(other.pid, signal.SIGKILL)
     with locks.hold(tmp_path / "lock", who="run-b", wait=5):
-        assert locks._read(tmp_path / "lock").run == "run-b"
+        assert locks.read(tmp_path / "lock").run == "run-b"
 
 
 def test_a_killed_holder_is_told_as_abandoned(other, tmp_path):
@@ -97,7 +97,7 @@ def test_a_probe_of_a_free_lock_does_not_refuse_a_run(tmp_path, monkeypatch):
             refused.set()
             raise
 
-    monkeypatch.setattr(locks, "_read", read_until_refused)
+    monkeypatch.setattr(locks, "read", read_until_refused)
     monkeypatch.setattr(locks.fcntl, "flock", flock_and_tell)
     probe = threading.Thread(target=locks.abandoned, args=[path])
     probe.start()
@@ -121,7 +121,7 @@ def test_a_lock_on_a_removed_file_excludes_nobody_and_is_not_taken(tmp_path, mon
     monkeypatch.setattr(locks.fcntl, "flock", remove_before_the_first_lock)
     with locks.hold(path, who="run-a"):
         assert len(calls) == 2
-        assert locks._read(path).run == "run-a"
+        assert locks.read(path).run == "run-a"
 
 
 def test_atomic_write_replaces_and_keeps_private(tmp_path):

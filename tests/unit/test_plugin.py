@@ -44,7 +44,7 @@ class FakeRun:
     refuses_to_close = None
     opened: ClassVar = []
 
-    def __init__(self, settings, console):
+    def __init__(self, settings, console, member=None):
         self.settings = settings
         self.folder = settings.results / "the-run"
         self.verdicts = []

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import inspect
+import re
 import socket
 import subprocess
 
@@ -10,11 +11,13 @@ import pytest
 
 from chaos import cli, plugin, signals
 from chaos.catalogue import declarations
+from chaos.experiment import Declaration
 from chaos.faults.base import Fault
 from chaos.faults.known import known_faults
+from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.lab import Lab
-from chaos.rehearsal import Rehearsal, rehearse, undo_text
-from chaos.settings import Settings
+from chaos.rehearsal import BY_THEIR_OWN_WORDS, Rehearsal, rehearse, undo_text
+from chaos.settings import Level, Settings
 
 EXPERIMENTS = {name: (declared, function) for name, declared, function in declarations()}
 
@@ -109,11 +112,100 @@ def test_every_fault_says_what_undoes_it_and_what_proves_it(fault):
         assert undo_text(fault) != inspect.getdoc(Fault.undo).splitlines()[0]
 
 
+def public(of):
+    return {name for name, _ in inspect.getmembers(of, inspect.isfunction) if not name.startswith("_")}
+
+
 def test_every_action_of_the_lab_is_rehearsed():
-    """What isn't told here is made of what is."""
-    composed = {"delete_head", "namespace_name", "phase", "step", "end_experiment", "close"}
-    public = {name for name, _ in inspect.getmembers(Lab, inspect.isfunction) if not name.startswith("_")}
-    assert public - composed <= set(vars(Rehearsal))
+    """A new one is told by its own words, when it is given one of the words they go with, or in words of the rehearsal."""
+    composed = {"delete_cluster", "delete_head", "namespace_name", "phase", "step", "end_experiment", "close"}
+    own_words = {name for names in BY_THEIR_OWN_WORDS.values() for name in names}
+    in_others = {name for name, value in vars(Rehearsal).items() if inspect.isfunction(value)}
+    assert public(Lab) - composed - own_words - in_others == set()
+    assert own_words <= public(Lab), "of those that are gone no word is kept"
+    assert not own_words & in_others, "each is told once"
+
+
+@pytest.mark.parametrize("name", sorted(name for names in BY_THEIR_OWN_WORDS.values() for name in names))
+def test_what_is_told_by_its_own_words_has_some(name):
+    text = inspect.getdoc(getattr(Lab, name)).splitlines()[0]
+    assert text[0].isupper()
+    assert text.endswith(".")
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(
+    ("action", "line"),
+    [
+        (
+            lambda lab, ft, job: lab.functional_again({ft: ["counter"]}),
+            "wait  probe each cluster until it works, all side by side (chaos-it-a/ray counter, 120 s at most)",
+        ),
+        (
+            lambda lab, ft, job: lab.rayjob_reaches(job, "Complete", "Failed", deadline=60, since=3),
+            "wait  until the RayJob's jobDeploymentStatus is one of states (chaos-it-b/job, Complete Failed, 60 s at most)",
+        ),
+        (
+            lambda lab, ft, job: lab.knock("n", lab.redis_primary_pod(), lab.redis_replica(), ["PING"], log_in=True),
+            "do    say one command to a Redis server, from the pod; record the answer, or why there was no connection"
+            " (n, Redis' primary, a replica of Redis, PING, log in)",
+        ),
+        (
+            lambda lab, ft, job: lab.change(job, suspend=True, jobId="by-hand"),
+            "do    replace fields of the RayJob's spec (chaos-it-b/job, suspend, jobId by-hand)",
+        ),
+        (
+            lambda lab, ft, job: lab.record_job(lab.cluster_of(job), "one"),
+            "look  Ray's record of a submitted job, and whether its driver is a process of the head"
+            " (chaos-it-b/the cluster of job, one)",
+        ),
+    ],
+)
+def test_an_action_is_told_by_the_first_sentence_of_its_docstring_and_what_it_is_given(action, line):
+    lines = []
+
+    def experiment(lab):
+        made = lab.ray_cluster("a", ft=False), lab.rayjob("b")
+        lines.clear()
+        action(lab, *made)
+
+    rehearse("it", Declaration((), Level.SMOKE, 1), experiment, Settings(), lines.append)
+    assert lines[0].strip() == line
+
+
+def never(lab):
+    raise KeyError("podIP")
+
+
+def not_classified(lab):
+    lab.cluster.list("pods", None)
+
+
+def fails(lab):
+    pytest.fail("not so")
+
+
+def wants_more(lab, something):
+    pass
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize("experiment", [never, not_classified, fails, wants_more])
+def test_what_can_not_be_told_ends_in_one_line_that_says_so(experiment):
+    lines = []
+
+    def begun(lab):
+        lab.namespace("a")
+        with lab.inject(ScaleDeployment("n", "d", 0)):
+            experiment(lab)
+
+    rehearse("it", Declaration((), Level.SMOKE, 1), begun, Settings(), lines.append)
+    told = [line.strip() for line in lines]
+    (end,) = (line for line in told if line.startswith("ends"))
+    assert end.startswith("ends  here: what it does from here on can't be told without a cluster (")
+    assert len(end.splitlines()) == 1
+    assert told[-1] == "undo  remove namespace chaos-it-a with all that is in it"
+    assert any(line.startswith("undo  scale-deployment: ") for line in told)
 
 
 @pytest.fixture
@@ -142,6 +234,16 @@ def test_the_command_tells_all_of_the_level_and_does_nothing(command, tmp_path, 
 
 
 @pytest.mark.usefixtures("nowhere")
+def test_all_of_level_full_is_told_as_pytest_collects_it(command):
+    code, text = command("--level", "full")
+    assert code == 0
+    assert "can't be told" not in text
+    begun = re.findall(r"^(\w+)(?:\[.*\])?: [A-Z]+-\d+ \(", text, re.MULTILINE)
+    assert set(begun) == set(EXPERIMENTS)
+    assert len(begun) == len(RUNS)
+
+
+@pytest.mark.usefixtures("nowhere")
 def test_the_selection_holds_for_a_dry_run_too(command):
     code, text = command("-k", "head_cut_off")
     assert code == 0
@@ -158,9 +260,7 @@ def test_on_a_cluster_of_the_users_what_is_refused_is_told(command, given):
 
 
 def test_a_fault_beyond_our_namespaces_is_told_to_be_refused_unless_it_is_allowed(given):
-    from chaos.experiment import Declaration
     from chaos.faults.refuse_write import RefuseWrite
-    from chaos.settings import Level
 
     def experiment(lab):
         with lab.inject(RefuseWrite("role", "account", "ray.io", "rayjobs/status")):

@@ -14,8 +14,8 @@ def own_state(monkeypatch):
     monkeypatch.setattr(signals, "_state", signals._State())
 
 
-def turn(folder, *, disturbs=(), relies_on=(), room=None):
-    return Turn(folder, disturbs=disturbs, relies_on=relies_on, room=room or threading.Semaphore(9))
+def turn(folder, *, disturbs=(), relies_on=(), places=9):
+    return Turn(folder, disturbs=disturbs, relies_on=relies_on, places=places)
 
 
 def started(folder, entered, **parts):
@@ -107,20 +107,20 @@ def test_without_the_operator_nothing_starts_and_it_is_let_go_afterwards(tmp_pat
     first.end()
 
 
-def test_one_starts_after_the_other(tmp_path):
-    room, second = threading.Semaphore(1), threading.Event()
-    first = turn(tmp_path, room=room)
-    first.start()
-    first.start()
-    other = turn(tmp_path, room=room)
-    thread = threading.Thread(target=lambda: (other.start(), second.set()), daemon=True)
+def test_no_more_start_than_there_are_places(tmp_path):
+    first, second, third = (turn(tmp_path, places=2) for _ in range(3))
+    started = threading.Event()
+    for each in (first, second, first):
+        each.start()
+    thread = threading.Thread(target=lambda: (third.start(), started.set()), daemon=True)
     thread.start()
-    assert not second.wait(0.5)
+    assert not started.wait(0.5)
     first.started()
     first.started()
-    assert second.wait(20)
-    other.end()
-    assert room.acquire(timeout=0), "as much room as before"
+    assert started.wait(20)
+    thread.join(20)
+    for each in (second, third):
+        each.end()
 
 
 @pytest.mark.usefixtures("own_state")

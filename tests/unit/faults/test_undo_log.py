@@ -1,6 +1,7 @@
 """The undo log: whatever was appended and not done is found again, also after a crash at any byte."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -338,3 +339,19 @@ def test_experiments_side_by_side_write_whole_lines(log, monkeypatch):
     for thread in threads:
         thread.join()
     assert (len(log.pending()), log.unreadable()) == (8, [])
+
+
+def test_what_another_process_has_half_written_is_waited_for_and_not_torn(tmp_path):
+    log = UndoLog(tmp_path / "undo.jsonl")
+    whole = json.dumps({"injection": "theirs", "index": 0, "kind": "repair", "what": {}}) + "\n"
+    ours = threading.Thread(target=log.append, args=["ours", [Undo("repair", {})]])
+    with log.path.open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(whole[:20].encode())
+        ours.start()
+        ours.join(0.5)
+        assert ours.is_alive()
+        file.write(whole[20:].encode())
+    ours.join(20)
+    assert [injection for injection, _, _ in log.pending()] == ["ours", "theirs"]
+    assert log.unreadable() == []

@@ -24,9 +24,11 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.refuse_write import RefuseWrite
+from chaos.faults.undo import Undo
 from chaos.locks import hold
 from chaos.run import Run
 from chaos.settings import Level, Settings
+from chaos.sharing import Member
 from chaos.stack.given import private_copy
 from chaos.stack.stack import lock_path
 from chaos.verdict import Outcome
@@ -443,3 +445,16 @@ def test_the_private_copy_has_the_one_context_and_absolute_paths(tmp_path):
             },
         }
     ]  # fmt: skip
+
+
+def test_of_several_processes_only_the_first_heals_since_by_then_others_have_faults_in_force(
+    file, console, kubectl, servers
+):
+    asked = settings(file)
+    with Run(asked, console, Member("all", "gw0", 1)) as first:
+        first.stack.undo_log.append("in-force", [Undo("cluster-role-rules", {"name": "kuberay-operator", "rules": []})])
+        with Run(asked, console, Member("all", "gw1", 1)) as second:
+            assert {first.folder.name, second.folder.name} == {"all-gw0", "all-gw1"}
+            assert [injection for injection, _, _ in second.stack.undo_log.pending()] == ["in-force"]
+    with Run(asked, console) as later:
+        assert later.stack.undo_log.pending() == []
