@@ -23,6 +23,9 @@ from chaos.waiting import until
 from chaos.workers import Told, Workers
 from tests.unit.test_ends import CONFTEST
 
+# Each session starts two worker processes: all of them together take minutes.
+pytestmark = pytest.mark.level("core")
+
 HOLDS, BROKEN, UNKNOWN = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN
 
 ROOT = Path(__file__).parents[2]
