@@ -1,5 +1,7 @@
 """The operator scaled, a RayJob deleted, a deletion held up: what is hit, what isn't, and what is left afterwards."""
 
+import uuid
+
 import pytest
 
 from chaos.errors import NoEffect
@@ -15,9 +17,9 @@ from chaos.waiting import until
 @pytest.fixture
 def rayjob(chaos_run, cluster, namespace):
     """A RayJob that is suspended before it has a cluster: it has the finalizer of a real one, and no pods."""
-    versions = chaos_run.settings.versions
+    versions, name = chaos_run.settings.versions, f"suspended-{uuid.uuid4().hex[:5]}"
     job = ray.create_rayjob(
-        cluster, namespace, "suspended", ft=False, image=catalogue.ray_image(versions.ray), ray_version=versions.ray,
+        cluster, namespace, name, ft=False, image=catalogue.ray_image(versions.ray), ray_version=versions.ray,
         entrypoint="true", ledger="/ledger/none.jsonl", spec={"suspend": True},
     )  # fmt: skip
 
@@ -26,7 +28,7 @@ def rayjob(chaos_run, cluster, namespace):
         return found if found.get("status", {}).get("jobDeploymentStatus") == "Suspended" else None
 
     yield until(suspended, what="the RayJob Suspended", deadline=60)
-    cluster.delete("rayjobs", namespace, "suspended")
+    cluster.delete("rayjobs", namespace, name)
 
 
 def test_delete_rayjob_removes_exactly_this_uid(cluster, inject, rayjob):
