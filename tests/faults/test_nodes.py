@@ -81,7 +81,6 @@ def test_a_later_process_uncordons(cluster, inject, nodes, tmp_path):
     perform(cluster, Undo(undo.kind, {**undo.what, "node": GONE}))
 
 
-@pytest.mark.level("core")
 @pytest.mark.usefixtures("whole")
 def test_a_drained_node_keeps_only_the_pods_of_daemonsets(cluster, inject, stand_in):
     pod = stand_in("drained")
@@ -95,7 +94,6 @@ def test_a_drained_node_keeps_only_the_pods_of_daemonsets(cluster, inject, stand
     assert unschedulable(cluster) == set()
 
 
-@pytest.mark.level("core")
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in order"])
 def test_a_stopped_node_is_started_and_ready(chaos_run, cluster, inject, nodes, at_once):
@@ -128,7 +126,6 @@ def test_undoing_for_a_node_that_is_gone_is_no_error(cluster, kind):
     perform(cluster, Undo(kind, {"node": GONE}))
 
 
-@pytest.mark.level("core")
 @pytest.mark.usefixtures("whole")
 def test_a_node_out_of_reach_runs_on_and_is_in_reach_again(cluster, inject, stand_in):
     pod = stand_in("cut-off")

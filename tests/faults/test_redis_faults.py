@@ -156,7 +156,6 @@ def test_the_sentinels_name_another_primary_on_command(cluster, inject, members)
     assert after.primary.epoch > before.primary.epoch
 
 
-@pytest.mark.level("core")
 def test_an_isolated_primary_is_replaced_and_comes_back_as_a_replica(cluster, inject, members):
     primary, replicas = members
     address = primary["status"]["podIP"]
@@ -170,7 +169,6 @@ def test_an_isolated_primary_is_replaced_and_comes_back_as_a_replica(cluster, in
     assert after.primary.pod in names
 
 
-@pytest.mark.level("core")
 def test_a_stopped_primary_is_replaced_and_comes_back_as_a_replica(cluster, inject, members):
     _, replicas = members
     names = {pod["metadata"]["name"] for pod in replicas}
@@ -184,7 +182,6 @@ def test_a_stopped_primary_is_replaced_and_comes_back_as_a_replica(cluster, inje
     assert after.primary.pod in names
 
 
-@pytest.mark.level("core")
 def test_a_killed_primary_is_started_again_in_the_same_pod(cluster, inject, members):
     primary, _ = members
     metadata = primary["metadata"]
