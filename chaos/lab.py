@@ -311,13 +311,14 @@ class Lab:
 
     def functional_again(
         self, actors: Mapping[RayClusterHandle, Sequence[str]], *, deadline: float = FUNCTIONAL_SECONDS
-    ) -> None:
-        """Probe each cluster until it works, all side by side. One that never does is a result, not an error."""
+    ) -> list[RayClusterHandle]:
+        """Probe each cluster until it works, all side by side. One that never does is a result, and is returned."""
         with self.step("functional again", deadline=deadline):
-            self._each(
+            works = self._each(
                 list(actors),
                 lambda each: self._until_or_record(lambda: self.functional(each, *actors[each]), deadline),
             )
+        return [each for each, does in zip(actors, works, strict=True) if not does]
 
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
         """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
@@ -332,10 +333,8 @@ class Lab:
                 head = each.head_pod(self.cluster)
                 if head is None or restarts(head):
                     raise NoSteadyState(f"the head of {each.namespace} is not fresh: a restart now would meet back-off")
-            self.functional_again(actors, deadline=60)
-            for each, names in actors.items():
-                if not self.functional(each, *names):
-                    raise NoSteadyState(f"the cluster in {each.namespace} does not work before any fault")
+            for each in self.functional_again(actors):
+                raise NoSteadyState(f"the cluster in {each.namespace} does not work before any fault")
         self.phase("steady")
 
     def observe(self, seconds: float, *, why: str) -> None:
@@ -576,7 +575,8 @@ class Lab:
         pods = [pod for pod in cluster.worker_pods(self.cluster) if pod["status"].get("podIP") in addresses]
         if len(pods) != 1:
             raise NoSteadyState(f"actor {actor} lives on no worker of {cluster.namespace}")
-        return DeletePod.of(pods[0])
+        # With a grace: an object deleted by force is gone before its processes are, and the actor would answer once more.
+        return DeletePod.of(pods[0], grace=1)
 
     def cluster_of(self, job: RayJobHandle) -> RayClusterHandle:
         """The Ray cluster that the RayJob's status names. Raises NoSteadyState when it names none."""
@@ -769,9 +769,10 @@ class Lab:
         return answer
 
     @staticmethod
-    def _until_or_record(look: Callable[[], bool], deadline: float) -> None:
+    def _until_or_record(look: Callable[[], bool], deadline: float) -> bool:
         with suppress(NotReached):  # the probes in the history say so
-            until(look, what="an answer", deadline=deadline, every=_LOOK_EVERY)
+            return until(look, what="an answer", deadline=deadline, every=_LOOK_EVERY)
+        return False
 
     @staticmethod
     def _each(things: Sequence[T], do: Callable[[T], R]) -> list[R]:
