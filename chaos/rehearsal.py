@@ -305,7 +305,8 @@ class Rehearsal(Lab):
             return {"n": 0, "t": 0.0, **self._pod(namespace, name)}
         if kind is RayClusterHandle:
             return _Cluster(namespace, name, ft=False, workers=0)
-        plain: dict[Any, object] = {NoneType: None, str: name, bool: True, int: 0}
+        # A list of clusters is of those that do not work, and a rehearsal goes well.
+        plain: dict[Any, object] = {NoneType: None, str: name, bool: True, int: 0, list[RayClusterHandle]: []}
         if kind not in plain:
             raise NotImplementedError(f"no {kind} is rehearsed: chaos.rehearsal.Rehearsal must tell {method}")
         return plain[kind]
