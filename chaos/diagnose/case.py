@@ -13,7 +13,7 @@ from chaos.estate.estate import Estate, env_of
 from chaos.estate.raycluster import INJECTED_TIMEOUT, TIMEOUT_ENV, Form, RayCluster
 from chaos.estate.redis import Redis
 from chaos.estate.resource import Object, Place, Resource, at
-from chaos.history.objects import epoch, is_ready, restart_count
+from chaos.history.objects import is_ready, restart_count
 from chaos.snapshot.snapshot import Snapshot
 
 _SHOWN = 300  # characters of a log line
@@ -139,24 +139,6 @@ class Case:
                         (pod, pod.place("status", "containerStatuses", number, "lastState", "terminated", shows=shows))
                     )
         return found
-
-    def later_workers(self) -> list[tuple[Resource, Place]]:
-        """Workers that were made anew after the cluster had been provisioned, as a lost one's replacement is."""
-        provisioned = next(
-            (
-                epoch(c["lastTransitionTime"])
-                for c in self.cluster.resource.get("status", "conditions") or []
-                if c.get("type") == "RayClusterProvisioned" and c.get("status") == "True"
-            ),
-            None,
-        )
-        if provisioned is None:
-            return []
-        return [
-            (w, w.place("metadata", "creationTimestamp", shows="made after the cluster had been provisioned"))
-            for w in self.workers
-            if w.metadata.get("creationTimestamp") and epoch(w.metadata["creationTimestamp"]) > provisioned
-        ]
 
     def worker_timeout(self, worker: Resource) -> tuple[float, Place]:
         """How long a worker's pod waits for the GCS."""
