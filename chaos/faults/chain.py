@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import secrets
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from chaos.errors import StackError
+from chaos.errors import NoEffect, NotReached, StackError
+from chaos.faults.base import Fault, Reach
 from chaos.faults.inside import in_sandbox
 from chaos.faults.undo import Undo, undoer
 from chaos.stack.cluster import Cluster
@@ -54,6 +56,53 @@ class PodChain:
         """Raises StackError when anything of the chain is left; content when the pod is gone."""
         if removal(_saved(cluster, self) or "", self.name):
             raise StackError(f"rules of {self.name} are still there")
+
+
+@dataclass(frozen=True)
+class ChainFault(Fault):
+    """A fault that is one chain of rules in a pod's packet filter; implementations say which rules."""
+
+    namespace: str
+    pod: str
+    uid: str
+    node: str
+    chain: str = field(default_factory=new_name, kw_only=True)
+
+    awaited: ClassVar[str]  # what its rules count, for the message when there is none
+    bite_seconds: ClassVar[float]  # how soon there must be one
+
+    @property
+    @abstractmethod
+    def rules(self) -> list[str]:
+        """The rules of its chain."""
+
+    @property
+    def _chain(self) -> PodChain:
+        return PodChain(self.node, self.uid, self.chain)
+
+    def undo(self, reach: Reach) -> list[Undo]:
+        """Remove our chain from the sandbox's namespace."""
+        return [self._chain.undo]
+
+    def apply(self, reach: Reach) -> None:
+        """Our chain, reached first from both directions."""
+        self._chain.install(reach.cluster, self.rules)
+
+    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
+        """The rules must have counted packets, which only peers that live and talk send.
+
+        Where nobody sends anything that the rules hit, that is no effect: an idle connection wasn't tried.
+        """
+        try:
+            packets = until(lambda: self._chain.counted(reach.cluster), what=self.awaited, deadline=self.bite_seconds)
+        except NotReached as late:
+            raise NoEffect(str(late)) from late
+        return {"packets": packets}
+
+    def relieved(self, reach: Reach) -> dict[str, Any]:
+        """No rule of ours may be left; what packets do then is the open connections' to show."""
+        self._chain.require_gone(reach.cluster)
+        return {"rules": "none"}
 
 
 def hits(saved: str, chain: str) -> int:

@@ -6,34 +6,27 @@ of an exchange of two packets ``1 - (1 - share)²`` is disturbed. Traffic inside
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chaos.errors import NoEffect, NotReached, StackError
-from chaos.faults.base import Fault, Reach, Scope
-from chaos.faults.chain import PodChain, new_name
+from chaos.errors import StackError
+from chaos.faults.base import Scope
+from chaos.faults.chain import ChainFault
 from chaos.faults.inside import require_own_network
-from chaos.faults.undo import Undo
-from chaos.waiting import until
-
-# At one percent and ten packets a second, the odds that none is lost in this time are one in 400.
-_BITE_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Loss(Fault):
+class Loss(ChainFault):
     """``percent`` of all packets from and to the pod are lost."""
 
-    namespace: str
-    pod: str
-    uid: str
-    node: str
     percent: float
-    chain: str = field(default_factory=new_name)
 
     name: ClassVar[str] = "loss"
     scope: ClassVar[Scope] = Scope.NAMESPACE
     needs: ClassVar[tuple[str, ...]] = ("iptables", "statistic")
+    awaited: ClassVar[str] = "lost packets"
+    # At one percent and ten packets a second, the odds that none is lost in this time are one in 400.
+    bite_seconds: ClassVar[float] = 60
 
     def __post_init__(self) -> None:
         if not 0 < self.percent <= 100:
@@ -52,31 +45,5 @@ class Loss(Fault):
 
     @property
     def rules(self) -> list[str]:
-        """The rules of its chain."""
         random = f"-m statistic --mode random --probability {self.percent / 100:.6f} -j DROP"
         return ["-i lo -j RETURN", "-o lo -j RETURN", random]
-
-    @property
-    def _chain(self) -> PodChain:
-        return PodChain(self.node, self.uid, self.chain)
-
-    def undo(self, reach: Reach) -> list[Undo]:
-        """Remove our chain from the sandbox's namespace."""
-        return [self._chain.undo]
-
-    def apply(self, reach: Reach) -> None:
-        """Our chain, reached first from both directions."""
-        self._chain.install(reach.cluster, self.rules)
-
-    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The rule must have dropped a packet; a pod that nobody talks to loses none."""
-        try:
-            packets = until(lambda: self._chain.counted(reach.cluster), what="lost packets", deadline=_BITE_SECONDS)
-        except NotReached as late:
-            raise NoEffect(str(late)) from late
-        return {"packets": packets}
-
-    def relieved(self, reach: Reach) -> dict[str, Any]:
-        """No rule of ours may be left."""
-        self._chain.require_gone(reach.cluster)
-        return {"rules": "none"}

@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from chaos.errors import NoEffect, NotReached, StackError
-from chaos.faults.base import Fault, Reach, Scope
-from chaos.faults.chain import PodChain, new_name
+from chaos.errors import StackError
+from chaos.faults.base import Scope
+from chaos.faults.chain import ChainFault
 from chaos.faults.inside import require_own_network
-from chaos.faults.undo import Undo
-from chaos.waiting import until
-
-_BITE_SECONDS = 10
 
 
 class Mode(StrEnum):
@@ -61,25 +57,22 @@ _SIDES = {Direction.BOTH: "sd", Direction.OUT: "d", Direction.IN: "s"}
 
 
 @dataclass(frozen=True)
-class Partition(Fault):
+class Partition(ChainFault):
     """Packets between one pod and ``addresses`` (IPv4), by ``mode`` and ``direction``.
 
     Several may be in force on one pod: each has a chain of its own.
     """
 
-    namespace: str
-    pod: str
-    uid: str
-    node: str
     addresses: tuple[str, ...]
     mode: Mode = Mode.DROP
     direction: Direction = Direction.BOTH
-    chain: str = field(default_factory=new_name)
 
     name: ClassVar[str] = "partition"
     scope: ClassVar[Scope] = Scope.NAMESPACE
     # Only refusals take "reject", but no stack is without it.
     needs: ClassVar[tuple[str, ...]] = ("iptables", "reject")
+    awaited: ClassVar[str] = "cut packets"
+    bite_seconds: ClassVar[float] = 10
 
     def __post_init__(self) -> None:
         if not self.addresses:
@@ -128,34 +121,5 @@ class Partition(Fault):
 
     @property
     def rules(self) -> list[str]:
-        """The rules of its chain."""
         sides, verdict = _SIDES[self.direction], _VERDICTS[self.mode]
         return [*_FIRST[self.mode], *(f"-{side} {address} {verdict}" for address in self.addresses for side in sides)]
-
-    @property
-    def _chain(self) -> PodChain:
-        return PodChain(self.node, self.uid, self.chain)
-
-    def undo(self, reach: Reach) -> list[Undo]:
-        """Remove our chain from the sandbox's namespace."""
-        return [self._chain.undo]
-
-    def apply(self, reach: Reach) -> None:
-        """Our chain, reached first from both directions."""
-        self._chain.install(reach.cluster, self.rules)
-
-    def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The rules must have counted packets, which only peers that live and talk send.
-
-        Where nobody sends anything that the mode and direction cut, that is no effect: an idle connection wasn't tried.
-        """
-        try:
-            packets = until(lambda: self._chain.counted(reach.cluster), what="cut packets", deadline=_BITE_SECONDS)
-        except NotReached as late:
-            raise NoEffect(str(late)) from late
-        return {"packets": packets}
-
-    def relieved(self, reach: Reach) -> dict[str, Any]:
-        """No rule of ours may be left; what packets do then is the open connections' to show."""
-        self._chain.require_gone(reach.cluster)
-        return {"rules": "none"}

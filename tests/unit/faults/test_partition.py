@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.errors import NoEffect, StackError
-from chaos.faults import addresses, chain, partition
+from chaos.faults import addresses, chain
 from chaos.faults.delay import Delay
 from chaos.faults.loss import Loss
 from chaos.faults.partition import Direction, Mode, Partition
@@ -132,7 +132,7 @@ def test_two_on_one_pod_do_not_collide_and_each_undo_removes_its_own(pod, packet
 
 
 def test_the_proof_is_packets_that_were_cut(pod, packet_filter, reach, monkeypatch):
-    monkeypatch.setattr(partition, "_BITE_SECONDS", 0.2)
+    monkeypatch.setattr(Partition, "bite_seconds", 0.2)
     fault = Partition.between(pod(), [pod(ip="10.0.0.2")])
     fault.apply(reach(packet_filter))
     with pytest.raises(NoEffect, match="cut packets"):
