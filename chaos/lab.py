@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
+from chaos.checks import facts
 from chaos.console import Console
 from chaos.errors import ChaosError, FeatureMissing, NoSteadyState, NotReached, StackError
 from chaos.experiment import Expect
@@ -24,6 +25,7 @@ from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
+from chaos.history.reader import History
 from chaos.history.store import HistoryWriter
 from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
@@ -343,6 +345,26 @@ class Lab:
         self.phase("observe", seconds=seconds, why=why)
         with self.step(why, deadline=seconds):
             pause(seconds)
+
+    def settle(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
+        """Watch until every raylet has checked its head, and probe each cluster once more.
+
+        The time counts as the checks count it: from the moment in which the cluster was functional again and its head
+        Ready, after the last injection. A head that begins anew meanwhile begins the count anew, once.
+        """
+        for _ in range(2):
+            left = max(map(self._left_to_settle, actors))
+            if left <= 0:
+                return
+            self.observe(left, why="until every raylet has checked its head")
+            self.functional_again(actors)
+
+    def _left_to_settle(self, cluster: RayClusterHandle) -> float:
+        history = History(self.writer.entries()).experiment(str(self.writer.experiment))
+        view = history.window(facts.applied(history)[-1].steps["apply"]["group"])
+        since = facts.applied_at(facts.applied(view)[0])
+        back = facts.back_at(view, cluster.namespace, cluster.name, since)
+        return SETTLE_SECONDS if back is None else back + SETTLE_SECONDS - self.writer.now()
 
     def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
         """What each GCS remembers of its cluster; with ``make`` after something to remember was put there."""

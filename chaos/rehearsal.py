@@ -29,7 +29,7 @@ from chaos.faults.base import Fault, Scope
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
 from chaos.history.entry import Entry
-from chaos.lab import Lab
+from chaos.lab import SETTLE_SECONDS, Lab
 from chaos.settings import Settings
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
@@ -231,6 +231,9 @@ class Rehearsal(Lab):
 
     def observe(self, seconds: float, *, why: str) -> None:
         self.tell("wait", f"{seconds:g} s: {why}")
+
+    def settle(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
+        self.tell("wait", f"{SETTLE_SECONDS:g} s after {' and '.join(map(_said, actors))} are functional again")
 
     def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
         if make:

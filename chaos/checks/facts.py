@@ -18,6 +18,7 @@ from chaos.history.reader import (
     Object,
     Probe,
     State,
+    is_ready,
     is_terminating,
     labels,
     restart_count,
@@ -271,6 +272,21 @@ def functional_again(history: History, namespace: str, cluster: str, since: floa
         if probe.ok and probe.t > since and began(probe) >= settled:
             return probe
     return None
+
+
+def back_at(history: History, namespace: str, cluster: str, since: float) -> float | None:
+    """When the cluster was functional again and its last head Ready, whichever came later; None while it isn't both.
+
+    From here on checks count the time in which a raylet must have noticed that its GCS is another one.
+    """
+    back = functional_again(history, namespace, cluster, since)
+    if back is None:
+        return None
+    later = [run for run in runs(ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
+    if not later:
+        return back.t
+    ready = later[-1].pod.first(is_ready, since=later[-1].seen.t)
+    return None if ready is None else max(back.t, ready.t)
 
 
 def probe_evidence(probe: Probe, shows: str = "") -> Evidence:

@@ -14,7 +14,7 @@ from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
-from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, SETTLE_SECONDS, Lab, cluster_target
+from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, Lab, cluster_target
 from chaos.settings import Level
 from chaos.turns import Part
 
@@ -51,8 +51,7 @@ def test_head_deleted(lab: Lab) -> None:
     lab.observe(APART_SECONDS, why="a second look, apart from the first")
     lab.functional_again({ft: ["counter"], plain: []})
     lab.submit_driver(ft, "second")
-    lab.observe(SETTLE_SECONDS - APART_SECONDS, why="until every raylet has checked its head")
-    lab.functional_again({ft: ["counter"], plain: []})
+    lab.settle({ft: ["counter"], plain: []})
     lab.job_ends(ft, "first")
     lab.record_job(ft, "second")
 
@@ -104,8 +103,7 @@ def test_metadata_comes_back(lab: Lab) -> None:
 
     with lab.inject(lab.delete_head(ft), lab.delete_head(plain)):
         lab.functional_again({ft: ["counter", "other"], plain: []})
-    lab.observe(SETTLE_SECONDS, why="until every raylet has checked its head")
-    lab.functional_again({ft: ["counter", "other"], plain: []})
+    lab.settle({ft: ["counter", "other"], plain: []})
     lab.record_metadata(ft, plain)
     for each in (ft, plain):
         lab.record_job(each, "job")
@@ -164,9 +162,7 @@ def test_head_lost_in_other_ways(lab: Lab) -> None:
     kills = [KillProcess.of(lab.head(each), process="gcs_server") for each in (ft, plain)]
     with lab.inject(lab.delete_head(graceful, grace=5), *kills):
         lab.functional_again(actors)
-    lab.ready(graceful, ft)  # later than functional where the head restarted in its pod
-    lab.observe(SETTLE_SECONDS, why="until every raylet has checked its head")
-    lab.functional_again(actors)
+    lab.settle(actors)
 
     a, b, c = cluster_target(graceful), cluster_target(ft), cluster_target(plain)
     for arm, where in (("graceful", a), ("gcs-killed", b)):

@@ -9,7 +9,7 @@ from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.partition import Partition
-from chaos.lab import APART_SECONDS, SETTLE_SECONDS, Lab, cluster_target, restarts
+from chaos.lab import APART_SECONDS, Lab, cluster_target, restarts
 from chaos.turns import Part
 
 # Longer than the 60 s after which a head gives up a GCS that it can't reach.
@@ -39,8 +39,7 @@ def test_head_cut_off_from_redis(lab: Lab) -> None:
     lab.observe(APART_SECONDS, why="a second look, apart from the first")
     lab.functional_again({ft: ["counter"]})
     if lab.head(ft)["metadata"]["uid"] != head["metadata"]["uid"] or restarts(lab.head(ft)):
-        lab.observe(SETTLE_SECONDS - APART_SECONDS, why="until every raylet has checked its new head")
-        lab.functional_again({ft: ["counter"]})
+        lab.settle({ft: ["counter"]})
 
     a = cluster_target(ft)
     lab.expect(
@@ -70,8 +69,7 @@ def test_redis_primary_killed(lab: Lab) -> None:
         lab.functional_again({ha: ["counter"], single: []})
     lab.observe(APART_SECONDS, why="a second look, apart from the first")
     lab.functional_again({ha: ["counter"], single: []})
-    lab.observe(SETTLE_SECONDS - APART_SECONDS, why="until every raylet has checked its head")
-    lab.functional_again({ha: ["counter"], single: []})
+    lab.settle({ha: ["counter"], single: []})
     lab.record_redis()
 
     a, b = cluster_target(ha), cluster_target(single)

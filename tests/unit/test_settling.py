@@ -1,0 +1,81 @@
+"""How long the lab watches before workers are judged: by the same count as the checks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from chaos.checks import facts, workers_lost, workers_survived
+from chaos.lab import SETTLE_SECONDS, Lab
+from chaos.stack.ray import RayClusterHandle
+
+CLUSTER = RayClusterHandle("ns", "c1", ft=True, workers=2)
+
+
+class Watching(Lab):
+    """A lab whose time passes only while it observes, and whose clusters always answer."""
+
+    def __init__(self, story, now):
+        self.story, self.time, self.looks = story, now, []
+        self.happens = {}  # at which time, what else comes into the history
+        self.writer = SimpleNamespace(experiment="test_it", entries=lambda: story.all().entries, now=lambda: self.time)
+
+    def observe(self, seconds, *, why):
+        self.looks.append(seconds)
+        self.time += seconds
+        for happens in [self.happens.pop(t) for t in sorted(self.happens) if t <= self.time]:
+            happens()
+
+    def functional_again(self, actors, *, deadline=0.0):
+        self.time += 0.5
+        self.story.functional(self.time, ok=True, count=90)
+        return []
+
+
+@pytest.fixture
+def lab(story):
+    story.head_loss()
+    story.drop(lambda e: e["what"] == "phase" and e["phase"] == "end")
+    story.drop(lambda e: e["t"] > 60)
+    return Watching(story, 60.0)
+
+
+def judged(lab):
+    lab.story.phase("end", lab.time)
+    finding = workers_survived(namespace="ns", cluster="c1").judge(lab.story.view())
+    return finding.outcome, finding.reason
+
+
+def test_the_rest_of_the_time_is_watched_and_no_more(lab):
+    lab.settle({CLUSTER: ["counter"]})
+    assert lab.looks == [pytest.approx(37.2 + SETTLE_SECONDS - 60)]
+    assert judged(lab)[0] == "holds", judged(lab)[1]
+
+
+def test_a_head_that_begins_anew_meanwhile_begins_the_count_anew(lab):
+    lab.happens[70.0] = lambda: lab.story.pod(70, "h2", "uid-h2", "head", restarts=1)
+    lab.settle({CLUSTER: ["counter"]})
+    assert len(lab.looks) == 2
+    assert lab.looks[-1] == pytest.approx(SETTLE_SECONDS)
+    assert judged(lab)[0] == "holds", judged(lab)[1]
+
+
+def test_the_head_must_be_ready_too(lab):
+    lab.story.drop(lambda e: e["what"] == "object" and e["uid"] == "uid-h2" and e["t"] > 30)
+    lab.story.pod(50, "h2", "uid-h2", "head")
+    lab.settle({CLUSTER: ["counter"]})
+    assert lab.looks == [pytest.approx(50 + SETTLE_SECONDS - 60)]
+    lab.story.phase("end", lab.time)
+    assert "survived" in workers_lost(namespace="ns", cluster="c1").judge(lab.story.view()).reason
+
+
+def test_what_is_long_settled_is_not_watched_again(lab):
+    lab.time = 120.0
+    lab.settle({CLUSTER: ["counter"]})
+    assert lab.looks == []
+
+
+def test_what_is_not_back_is_not_counted(lab):
+    lab.story.drop(lambda e: e["what"] == "probe" and e["t"] > 20)
+    assert facts.back_at(lab.story.view(), "ns", "c1", 20) is None
