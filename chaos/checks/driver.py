@@ -67,7 +67,7 @@ def driver_gone(history: History, *, namespace: str, cluster: str, submission_id
     since = facts.applied_at(facts.applied(history)[0])
     last = after[-1]
     seen = (_evidence(before), _evidence(last))
-    new = [run for run in facts.runs(facts.ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
+    new = facts.head_runs_since(history, namespace, cluster, since)
     if new:
         reason = f"driver pid {pid} went with its head container"
         return Finding(

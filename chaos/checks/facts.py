@@ -18,6 +18,7 @@ from chaos.history.reader import (
     Object,
     Probe,
     State,
+    epoch,
     is_ready,
     is_terminating,
     labels,
@@ -255,10 +256,24 @@ def functional_probes(history: History, namespace: str, cluster: str) -> list[Pr
     return history.probes("functional", namespace=namespace, cluster=cluster)
 
 
+def head_runs_since(history: History, namespace: str, cluster: str, since: float) -> list[Run]:
+    """The runs of a head that began after ``since``, in order; none where the head is the same processes."""
+    return [run for run in runs(ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
+
+
 def head_settled_at(history: History, namespace: str, cluster: str, since: float) -> float:
-    """When the head was last seen to begin a new run after ``since``; ``since`` itself if it never did."""
-    later = [run.seen.t for run in runs(ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
-    return max(later, default=since)
+    """When the head's last run after ``since`` began; ``since`` itself if there was none.
+
+    By the kubelet's stamp where the container ran when it was first seen to: on a busy machine a head can answer before
+    the watch tells of its restart.
+    """
+    return max([since, *map(_began, head_runs_since(history, namespace, cluster, since))])
+
+
+def _began(run: Run) -> float:
+    running = [state for c in containers(run.seen.object) if (state := c.get("state", {}).get("running"))]
+    stamps = [epoch(state["startedAt"]) for state in running if state.get("startedAt")]
+    return min([run.seen.t, *(stamp - run.seen.wall + run.seen.t for stamp in stamps)])
 
 
 def functional_again(history: History, namespace: str, cluster: str, since: float) -> Probe | None:
@@ -282,7 +297,7 @@ def back_at(history: History, namespace: str, cluster: str, since: float) -> flo
     back = functional_again(history, namespace, cluster, since)
     if back is None:
         return None
-    later = [run for run in runs(ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
+    later = head_runs_since(history, namespace, cluster, since)
     if not later:
         return back.t
     ready = later[-1].pod.first(is_ready, since=later[-1].seen.t)

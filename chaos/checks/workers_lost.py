@@ -25,7 +25,7 @@ def workers_lost(history: History, *, namespace: str, cluster: str, within: floa
     if not before:
         raise Unjudged(f"no worker of {cluster} was alive at the fault")
 
-    heads = [run for run in facts.runs(facts.ray_pods(history, namespace, cluster, "head")) if run.seen.t > since]
+    heads = facts.head_runs_since(history, namespace, cluster, since)
     if not heads:
         raise Unjudged(f"no new head of {cluster} was seen after the fault")
     head = heads[-1]

@@ -39,8 +39,8 @@ def workers_survived(history: History, *, namespace: str, cluster: str, settle: 
     if back is None:
         raise Unjudged(f"{cluster} was never functional after the fault, so its workers may still be about to go")
     watched = history.until - back.t
-    same_head = facts.head_settled_at(history, namespace, cluster, since) == since
-    needed = min(settle, _SECOND_LOOK) if same_head else settle
+    new_head = facts.head_runs_since(history, namespace, cluster, since)
+    needed = settle if new_head else min(settle, _SECOND_LOOK)
     if watched < needed:
         raise Unjudged(
             f"too early to tell: watched {watched:.0f} s of the {needed:.0f} s after {cluster} was functional"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -79,3 +80,29 @@ def test_what_is_long_settled_is_not_watched_again(lab):
 def test_what_is_not_back_is_not_counted(lab):
     lab.story.drop(lambda e: e["what"] == "probe" and e["t"] > 20)
     assert facts.back_at(lab.story.view(), "ns", "c1", 20) is None
+
+
+def restarted(story, started):
+    """The head restarts in place; it was told at 50 s, and an answer that was begun at 48.5 s came at 49."""
+    story.head_loss()
+    story.drop(lambda e: e["what"] == "probe" and e["t"] > 20)
+    story.pod(50, "h2", "uid-h2", "head", restarts=1)
+    [state] = [e for e in story.entries if e["what"] == "object" and e["t"] == 50]
+    stamp = datetime.fromtimestamp(1_800_000_000 + started, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    state["object"]["status"]["containerStatuses"][0]["state"]["running"] = {"startedAt": stamp}
+    story.functional(49, ok=True, count=5)
+    return facts.functional_again(story.view(), "ns", "c1", 20)
+
+
+def test_a_restart_that_is_told_late_began_when_the_kubelet_says(story):
+    assert restarted(story, 48).t == 49
+
+
+def test_what_answered_before_the_restart_does_not_count(story):
+    assert restarted(story, 49) is None
+
+
+def test_a_stamp_ahead_of_the_watch_is_not_believed(story):
+    restarted(story, 55)
+    story.functional(52, ok=True, count=6)
+    assert facts.functional_again(story.view(), "ns", "c1", 20).t == 52
