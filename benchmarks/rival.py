@@ -17,7 +17,7 @@ from chaos.errors import StackError
 from chaos.experiment import Declaration
 from chaos.faults.kill_process import KillProcess
 from chaos.history.reader import History
-from chaos.lab import APART_SECONDS, SETTLE_SECONDS, cluster_target
+from chaos.lab import APART_SECONDS, cluster_target
 from chaos.run import Run
 from chaos.settings import Level, Settings
 from chaos.stack import redis
@@ -99,8 +99,7 @@ def same_actions(run):
     lab.functional_again({ft: ["counter"]})
     with lab.inject(lab.delete_head(ft)) as head:
         lab.functional_again({ft: ["counter"]})
-    lab.observe(SETTLE_SECONDS, why="until every raylet has checked its head")
-    lab.functional_again({ft: ["counter"]})
+    lab.settle({ft: ["counter"]})
     uid = ft.get(lab.cluster)["metadata"]["uid"]
     lab.cluster.delete("rayclusters", ft.namespace, ft.name)
     lab.seen(

@@ -37,7 +37,7 @@ class Declaration:
 def experiment(
     *shows: tuple[str, str],
     seconds: int,
-    level: Level = Level.SMOKE,
+    level: Level = Level.FLAGSHIP,
     disturbs: Collection[Part] = (),
     relies_on: Collection[Part] = tuple(Part),
 ) -> Callable[[F], F]:

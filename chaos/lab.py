@@ -115,8 +115,13 @@ class Lab:
             self._turn.started()
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
-        """Inject the faults together, see `Injector`. No fault before its turn."""
+        """Inject the faults together, see `Injector`. No fault before its turn.
+
+        What is killed starts anew, which takes a machine as long as a first start: that needs its room as well.
+        """
         self.take_turn()
+        if any(map(_starts_ray_anew, faults)):
+            self._starting()
         return self.injector(*faults)
 
     # --- workloads --------------------------------------------------------------------------------------------------
@@ -320,6 +325,7 @@ class Lab:
                 list(actors),
                 lambda each: self._until_or_record(lambda: self.functional(each, *actors[each]), deadline),
             )
+        self._started()
         return [each for each, does in zip(actors, works, strict=True) if not does]
 
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
@@ -822,6 +828,13 @@ class JobTarget(TypedDict):
 
     namespace: str
     rayjob: str
+
+
+def _starts_ray_anew(fault: Fault) -> bool:
+    """Whether what the fault hits is started again by Kubernetes at once, and Ray with it."""
+    target = fault.target
+    is_kill = "pod" in target and type(fault).undo is Fault.undo
+    return is_kill and target.get("namespace") != kuberay.NAMESPACE
 
 
 def cluster_target(cluster: RayClusterHandle) -> ClusterTarget:

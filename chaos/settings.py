@@ -40,9 +40,12 @@ class Source(StrEnum):
 
 
 class Level(StrEnum):
-    """How much is run: the quickest arms once, all arms, or all arms often enough to show a spread."""
+    """How much is run, each level with those before: whether it works at all, what the product is known for, one arm of
+    what people ask most, or everything.
+    """
 
     SMOKE = "smoke"
+    FLAGSHIP = "flagship"
     CORE = "core"
     FULL = "full"
 
@@ -166,7 +169,7 @@ STACK_OPTIONS: Sequence[Option] = (
 )
 
 RUN_OPTIONS: Sequence[Option] = (
-    Option("level", "how much is run: smoke, core or full (default: core)", "LEVEL"),
+    Option("level", "how much is run: smoke, flagship, core or full (default: core)", "LEVEL"),
     Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
     Option("jobs", "how many experiments run side by side (default: as many as the machine carries)", "N"),
     Option("seed", "seed of every random choice (default: a new one, printed)", "N"),

@@ -14,7 +14,7 @@ _GONE_SECONDS = 30.0
 
 @experiment(
     ("OP-11", "rayjob-deleted"), ("OP-11", "operator-killed"),
-    seconds=130, level=Level.CORE, disturbs=[Part.OPERATOR], relies_on=[Part.NODES],
+    seconds=130, level=Level.SMOKE, disturbs=[Part.OPERATOR], relies_on=[Part.NODES],
 )  # fmt: skip
 def test_what_a_rayjob_owns(lab: Lab) -> None:
     """The operator is killed beside two running RayJobs, then one of them is deleted. Each is the other's control."""

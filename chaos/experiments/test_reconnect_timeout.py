@@ -17,7 +17,7 @@ TIMEOUT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 _SLACK = 15.0
 
 
-@experiment(("FT-8", "gcs-ft"), ("FT-8", "users-values"), seconds=60, level=Level.CORE, relies_on=[Part.OPERATOR])
+@experiment(("FT-8", "gcs-ft"), ("FT-8", "users-values"), seconds=60, level=Level.SMOKE, relies_on=[Part.OPERATOR])
 def test_timeouts_that_kuberay_sets(lab: Lab) -> None:
     """Read from the pods as they are made: 600 s for workers of a fault-tolerant cluster, nothing for its head.
 

@@ -14,7 +14,7 @@ _PORTS = {"redis": 6379, "sentinel": 26379}
     ("FT-17", "outside-pod"),
     ("FT-17", "replica-written"),
     seconds=40,
-    level=Level.CORE,
+    level=Level.SMOKE,
     relies_on=[Part.REDIS],
 )
 def test_strangers_at_redis(lab: Lab) -> None:

@@ -121,7 +121,7 @@ def test_a_command_without_results_makes_no_folder(tmp_path):
         (["--kubernetes", "1.34.9"], "nearest is 1.34.4"),
         (["--kubernetes", "1.35.4"], "--images registry"),
         (["--images", "registri"], "did you mean registry?"),
-        (["--level", "everything"], "one of smoke, core, full"),
+        (["--level", "everything"], "one of smoke, flagship, core, full"),
         (["--name", "Upper"], "lower-case letters"),
         (["--name", "a" * 41], "at most 40"),
         (["--name=-x"], "letter or digit at both ends"),

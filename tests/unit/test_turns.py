@@ -1,11 +1,17 @@
 """Who may act at the same time as whom. Times are not asserted, only orders."""
 
+import io
 import threading
 
 import pytest
 
 from chaos import signals
+from chaos.console import Console
+from chaos.faults.delete_pod import DeletePod
+from chaos.faults.stop_process import StopProcess
+from chaos.lab import Lab
 from chaos.lanes import Lanes, carried
+from chaos.stack import kuberay
 from chaos.turns import Part, Turn
 
 
@@ -196,3 +202,36 @@ class Machine:
 @pytest.mark.parametrize(("cpus", "mib", "lanes"), [(2, 20000, 2), (2, 4000, 1), (8, 20000, 6), (2, 500, 1)])
 def test_as_many_as_the_machine_carries(cpus, mib, lanes):
     assert carried(Machine(cpus, mib)) == lanes
+
+
+class _Turn:
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda: self.calls.append(name)
+
+
+def pod(namespace):
+    return {
+        "metadata": {"namespace": namespace, "name": "p", "uid": "u"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls"),
+    [
+        (DeletePod.of(pod("chaos-a")), ["take", "start", "started"]),
+        (DeletePod.of(pod(kuberay.NAMESPACE)), ["take", "started"]),
+        (StopProcess.of(pod("chaos-a"), container="c"), ["take", "started"]),
+    ],
+    ids=["Ray's pod", "the operator", "a process that goes on later"],
+)
+def test_what_is_killed_has_room_to_start_anew_until_it_works_again(monkeypatch, fault, calls):
+    lab = object.__new__(Lab)
+    lab._turn, lab._console = _Turn(), Console(io.StringIO())
+    lab.injector = lambda *faults: None
+    lab.inject(fault)
+    lab.functional_again({})
+    assert lab._turn.calls == calls
