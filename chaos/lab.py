@@ -102,13 +102,11 @@ class Lab:
     def take_turn(self) -> None:
         """Wait until no other experiment is in the way; the turn lasts until the experiment ends."""
         if self._turn is not None:
-            with self.step("its turn"):
-                self._turn.take()
+            self._turn.take(partial(self.step, "its turn"))
 
     def _starting(self) -> None:
         if self._turn is not None:
-            with self.step("its turn, and room to start Ray"):
-                self._turn.start()
+            self._turn.start(partial(self.step, "its turn, and room to start Ray"))
 
     def _started(self) -> None:
         if self._turn is not None:

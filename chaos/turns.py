@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from enum import StrEnum
 from pathlib import Path
 
 from chaos.signals import pause
 
 _EVERY = 0.1
+
+Tell = Callable[[], AbstractContextManager[object]]
 
 
 class Part(StrEnum):
@@ -46,34 +48,39 @@ class Turn:
         self._held = ExitStack()
         self._held_to_start = ExitStack()
 
-    def take(self) -> None:
-        """Wait for it; at once when it is taken already."""
+    def take(self, tell: Tell = nullcontext) -> None:
+        """Wait for it, within what ``tell`` gives; at once, and telling nothing, when nobody is in the way."""
+        with _Waiting(tell) as waiting:
+            self._take(waiting)
+
+    def _take(self, waiting: _Waiting) -> None:
         if self._is_taken:
             return
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with ExitStack() as gate:
-                _lock(gate, self._folder / "gate", fcntl.LOCK_EX)
+                _lock(gate, self._folder / "gate", fcntl.LOCK_EX, waiting)
                 for part in Part:
                     if part in self._disturbs:
-                        _lock(self._held, self._folder / part, fcntl.LOCK_EX)
+                        _lock(self._held, self._folder / part, fcntl.LOCK_EX, waiting)
                     elif part in self._relies_on:
-                        _lock(self._held, self._folder / part, fcntl.LOCK_SH)
+                        _lock(self._held, self._folder / part, fcntl.LOCK_SH, waiting)
                     elif part is Part.OPERATOR:
-                        _lock(self._held_to_start, self._folder / part, fcntl.LOCK_SH)
+                        _lock(self._held_to_start, self._folder / part, fcntl.LOCK_SH, waiting)
         except BaseException:
             self.end()
             raise
         self._is_taken = True
 
-    def start(self) -> None:
-        """Wait for room to start Ray clusters: all at once they keep each other from it."""
-        self.take()
-        if not self._is_starting:
-            descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self._places)]
-            while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
-                pause(_EVERY)
-            self._is_starting = True
+    def start(self, tell: Tell = nullcontext) -> None:
+        """Wait for the turn and for room to start Ray clusters, as `take` does: all at once they keep each other from it."""
+        with _Waiting(tell) as waiting:
+            self._take(waiting)
+            if not self._is_starting:
+                descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self._places)]
+                while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
+                    waiting.look_later()
+                self._is_starting = True
 
     def started(self) -> None:
         """The Ray clusters have started: make room."""
@@ -92,10 +99,25 @@ class Turn:
         self._is_taken = False
 
 
-def _lock(until: ExitStack, path: Path, how: int) -> None:
+class _Waiting(ExitStack):
+    """A wait that is told from the first look in vain on, until its block ends."""
+
+    def __init__(self, tell: Tell) -> None:
+        super().__init__()
+        self._tell = tell
+        self._is_told = False
+
+    def look_later(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self.enter_context(self._tell())
+        pause(_EVERY)
+
+
+def _lock(until: ExitStack, path: Path, how: int, waiting: _Waiting) -> None:
     descriptor = _open(until, path)
     while not _locked(descriptor, how):
-        pause(_EVERY)
+        waiting.look_later()
 
 
 def _open(until: ExitStack, path: Path) -> int:

@@ -1,5 +1,6 @@
 """Who may act at the same time as whom. Times are not asserted, only orders."""
 
+import contextlib
 import io
 import threading
 
@@ -13,6 +14,7 @@ from chaos.lab import Lab
 from chaos.lanes import Lanes, carried
 from chaos.stack import kuberay
 from chaos.turns import Part, Turn
+from chaos.waiting import until
 
 
 @pytest.fixture
@@ -93,6 +95,29 @@ def test_a_turn_can_be_taken_twice_and_ended_twice(tmp_path):
     for _ in range(2):
         mine.end()
     turn(tmp_path, disturbs=[Part.REDIS]).take()
+
+
+def test_waiting_is_told_once_and_only_where_there_is_something_to_wait_for(tmp_path):
+    told = []
+
+    @contextlib.contextmanager
+    def tell():
+        told.append("waits")
+        yield
+        told.append("goes on")
+
+    first, second = turn(tmp_path, disturbs=[Part.REDIS]), turn(tmp_path, disturbs=[Part.REDIS], places=1)
+    first.take(tell)
+    first.take(tell)
+    first.start(tell)
+    assert told == [], "nobody is in the way, and then it is taken already"
+    thread = threading.Thread(target=second.start, args=[tell], daemon=True)
+    thread.start()
+    until(lambda: told == ["waits"], what="the wait to be told", deadline=20, every=0.01)
+    first.end()
+    thread.join(20)
+    assert told == ["waits", "goes on"]
+    second.end()
 
 
 def test_without_the_operator_nothing_starts_and_it_is_let_go_afterwards(tmp_path):
