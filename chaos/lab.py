@@ -6,7 +6,6 @@ Experiments stay free of mechanics and of judgement: the lab drives and looks, c
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
-from chaos.stack.ours import PREFIX
+from chaos.stack.ours import namespace_name
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.turns import Turn
 from chaos.waiting import until
@@ -189,7 +188,7 @@ class Lab:
         return self._ledger
 
     def namespace_name(self, arm: str) -> str:
-        return re.sub("[^a-z0-9]+", "-", f"{PREFIX}{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
+        return namespace_name(self.writer.experiment or "test", arm)
 
     def namespace(self, arm: str) -> str:
         """The namespace of one arm of the current experiment, made when missing; a dead run's is removed first."""
