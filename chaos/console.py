@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TextIO
 
 import rich.box
@@ -33,6 +34,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.errors import ChaosError
+from chaos.rates import Rate, rates
 from chaos.verdict import Evidence, Judgement, Outcome, Role, Verdict
 
 HEARTBEAT_SECONDS = 30.0
@@ -228,21 +230,28 @@ class Console:
             self._print(Text(f"what to do: {_clean(error.fix)}"))
 
     def table(self, verdicts: Iterable[Verdict]) -> None:
-        """The closing table: worst first, then by experiment, controls last; reasons only for what does not hold."""
+        """The closing table: worst first, then by experiment, controls last; reasons only for what does not hold.
+
+        The repetitions of an experiment are one row, which stands where the worst of them would.
+        """
         order = [Outcome.BROKEN, Outcome.UNKNOWN, Outcome.HOLDS]
-        rows = sorted(
-            verdicts, key=lambda v: (order.index(v.verdict), v.experiment, v.role is Role.CONTROL, _number(v), v.arm)
-        )
+        every = sorted(
+            verdicts,
+            key=lambda v: (
+                order.index(v.verdict), v.experiment, v.role is Role.CONTROL, _number(v), v.arm, v.repetition or 0,
+            ),
+        )  # fmt: skip
+        rows = [_Row(rate.verdicts[0], rate) for rate in rates(every)] or [_Row(verdict, None) for verdict in every]
         if self._in_place:
             self._print(_rich_table(rows, narrow=self._terminal.width < _WIDE))
         else:
             for row in rows:
                 self._print(Text(_line(row)))
-        for row in rows:
-            if row.verdict is not Outcome.HOLDS:
-                self._print(Text(_clean(f"{row.claim} [{row.arm}] {row.verdict}: {row.reason}{_hint(row)}")))
-        counts = ", ".join(f"{sum(v.verdict is outcome for v in rows)} {outcome}" for outcome in Outcome)
-        self._print(Text(f"{len(rows)} verdicts: {counts}"))
+        for verdict in every:
+            if verdict.verdict is not Outcome.HOLDS:
+                self._print(Text(_clean(_sentence(verdict))))
+        counts = ", ".join(f"{sum(v.verdict is outcome for v in every)} {outcome}" for outcome in Outcome)
+        self._print(Text(f"{len(every)} verdicts: {counts}"))
 
     def _print(self, renderable: Text | Table) -> None:
         with self._lock:
@@ -250,13 +259,40 @@ class Console:
             self._terminal.print(renderable, soft_wrap=isinstance(renderable, Text))
 
 
-def _line(verdict: Verdict) -> str:
+@dataclass(frozen=True)
+class _Row:
+    """One row of the closing table: a verdict, or the worst of several repetitions with what all of them come to."""
+
+    verdict: Verdict
+    rate: Rate | None
+
+    def recovery(self) -> list[str]:
+        """The last steps, in the order of time."""
+        if self.rate:
+            return [f"{name.replace('_', ' ')} {spread}" for name, spread in self.rate.recovery[-_STEPS:]]
+        steps = sorted(self.verdict.recovery_seconds.items(), key=lambda step: step[1])
+        return [f"{name.replace('_', ' ')} {_seconds(value)}" for name, value in steps[-_STEPS:]]
+
+    def interval(self) -> str:
+        """Between which shares the true rate is."""
+        return f"({text})" if self.rate and (text := self.rate.interval_text()) else ""
+
+
+def _line(row: _Row) -> str:
+    verdict, rate = row.verdict, str(row.rate or "")
     subject = f"{verdict.experiment} [{verdict.arm}]{_role(verdict)}"
-    cells = (subject, _judgement(verdict), ", ".join(_recovery(verdict)), _pointers(verdict.evidence, 3))
+    cells = (
+        subject, rate, row.interval(), _judgement(verdict), ", ".join(row.recovery()), _pointers(verdict.evidence, 3)
+    )  # fmt: skip
     return _clean(f"{verdict.verdict.upper():7}  {verdict.claim:5}  " + "  ".join(cell for cell in cells if cell))
 
 
-def _rich_table(verdicts: list[Verdict], *, narrow: bool) -> Table:
+def _sentence(verdict: Verdict) -> str:
+    repetition = f" repetition {verdict.repetition}" if verdict.repetition else ""
+    return f"{verdict.claim} [{verdict.arm}]{repetition} {verdict.verdict}: {verdict.reason}{_hint(verdict)}"
+
+
+def _rich_table(rows: list[_Row], *, narrow: bool) -> Table:
     table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if narrow else (0, 1))
     table.add_column("experiment", ratio=3)
     table.add_column("arm", ratio=3)
@@ -265,19 +301,20 @@ def _rich_table(verdicts: list[Verdict], *, narrow: bool) -> Table:
     table.add_column("recovery", ratio=4)
     table.add_column("evidence", no_wrap=True)
     above: tuple[Outcome, str] | None = None
-    for verdict in verdicts:
+    for row in rows:
+        verdict = row.verdict
         # Words break at spaces only, and a narrow terminal has to break somewhere.
         name = verdict.experiment.removeprefix("test_").replace("_", " ")
-        what = Text(verdict.verdict, style=_STYLES[verdict.verdict])
-        if judgement := _judgement(verdict):
-            what.append(f" {_clean(judgement)}", style="dim")
+        what = Text(str(row.rate or verdict.verdict), style=_STYLES[verdict.verdict])
+        for more in filter(None, (row.interval(), _judgement(verdict))):
+            what.append(f" {_clean(more)}", style="dim")
         here = (verdict.verdict, verdict.experiment)
         table.add_row(
             Text(_clean(name), style="dim" if here == above else ""),
             Text(_clean(verdict.arm)).append(_role(verdict), style="dim"),
             Text(verdict.claim),
             what,
-            Text(_clean("\n".join(_recovery(verdict)))),
+            Text(_clean("\n".join(row.recovery()))),
             Text(_pointers(verdict.evidence, 1 if narrow else 3)),
         )
         above = here
@@ -304,12 +341,6 @@ def _judgement(verdict: Verdict) -> str:
     if verdict.judgement in {Judgement.NONE, Judgement.AS_DOCUMENTED}:
         return ""
     return f"({' '.join(filter(None, [verdict.judgement, verdict.reference]))})"
-
-
-def _recovery(verdict: Verdict) -> list[str]:
-    """The last steps, in the order of time."""
-    steps = sorted(verdict.recovery_seconds.items(), key=lambda step: step[1])
-    return [f"{name.replace('_', ' ')} {_seconds(value)}" for name, value in steps[-_STEPS:]]
 
 
 def _pointers(evidence: tuple[Evidence, ...], most: int) -> str:

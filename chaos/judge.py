@@ -1,4 +1,4 @@
-"""From a history to its verdicts: one for each (claim, experiment, arm), controls among them.
+"""From a history to its verdicts: one for each (claim, experiment, arm), controls among them; each repetition by itself.
 
 The history holds what each experiment expected: the checks of an arm and, with some, a *control*: the same kind of
 check pointed where the opposite must be seen. The order of the rules, the first that applies decides:
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from chaos.checks.base import Check
 from chaos.history.reader import History
+from chaos.repetition import parts
 from chaos.verdict import Evidence, Finding, Judgement, Outcome, Role, Verdict
 from chaos.versions.table import Kind, Row, Table
 
@@ -173,7 +174,8 @@ def _not_applicable(verdict: Verdict, row: Row) -> Verdict:
     )
 
 
-def _verdict(finding: Finding, claim: str, experiment: str, arm: str, role: Role) -> Verdict:
+def _verdict(finding: Finding, claim: str, name: str, arm: str, role: Role) -> Verdict:
+    experiment, repetition = parts(name)
     return Verdict(
         claim=claim,
         experiment=experiment,
@@ -183,4 +185,5 @@ def _verdict(finding: Finding, claim: str, experiment: str, arm: str, role: Role
         evidence=finding.evidence,
         recovery_seconds=dict(finding.recovery_seconds),
         role=role,
+        repetition=repetition,
     )

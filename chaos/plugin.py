@@ -9,6 +9,7 @@ Every option has the prefix ``--chaos-``, since pytest-kind owns ``--kubeconfig`
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
@@ -25,7 +26,9 @@ from chaos.errors import ChaosError, StackError, UsageError
 from chaos.experiment import MARKER, Declaration
 from chaos.lanes import Lanes, carried
 from chaos.machine import LocalMachine
+from chaos.repetition import in_words, named
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
+from chaos.shards import Shard, divide
 from chaos.signals import Interrupted, Stopped, checkpoint, handled, raised, shielded
 from chaos.turns import Part
 from chaos.verdict import Outcome, Verdict, exit_code
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 LEVEL_MARKER = "level"
 _PREFIX = "chaos_"
+_REPETITION = "chaos_repetition"  # the parameter that tells the repetitions of one experiment apart
 _LEVELS = list(Level)
 _SESSION = pytest.StashKey["_Session"]()
 
@@ -67,8 +71,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SESSION] = _Session(config)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test a repetition; its ID, such as ``[#2]``, stands behind those of other parameters."""
+    if metafunc.definition.get_closest_marker(MARKER) is None:
+        return
+    try:
+        repeat = metafunc.config.stash[_SESSION].settings.repeat
+    except UsageError:  # told when all are collected
+        return
+    if repeat > 1:
+        every = range(1, repeat + 1)
+        metafunc.fixturenames.append(_REPETITION)
+        metafunc.parametrize(_REPETITION, every, ids=[f"#{number}" for number in every])
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a higher level runs; what was left out is listed at the end."""
+    """Leave out what a higher level or another shard runs, after pytest's own -k; what was left out is told."""
     session = config.stash[_SESSION]
     levels = {item: of for item in items if (of := level(item))}
     if not levels:
@@ -82,6 +102,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         session.left_out.append(item)
     if session.left_out:
         config.hook.pytest_deselected(items=session.left_out)
+    if session.settings.shard and (others := _others(config, items, session.settings.shard)):
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=list(others))
+
+
+def _others(config: pytest.Config, items: list[pytest.Item], shard: Shard) -> set[pytest.Item]:
+    """The experiments of other shards. All repetitions of one are in the same, so that its rate is of one run."""
+    session = config.stash[_SESSION]
+    experiments = {item: declared for item in items if (declared := declaration(item))}
+    if not experiments:
+        return set()
+    seconds = {_once(item): declared.seconds for item, declared in experiments.items()}
+    parts = divide(seconds, shard.of)
+    mine = parts[shard.number - 1]
+    if not mine:
+        empty = f"shard {shard} would be empty: there are {len(seconds)} experiments to divide"
+        _exit(config, UsageError(empty, fix="divide them into fewer parts"))
+    total, own = sum(seconds.values()), sum(seconds[name] for name in mine)
+    session.shards = [
+        f"shard {shard}: {len(mine)} of {len(seconds)} experiments, which take about {own} s of {total} s",
+        *(
+            f"left to shard {Shard(number, shard.of)}: {', '.join(names)}"
+            for number, names in enumerate(parts, 1)
+            if names is not mine and names
+        ),
+    ]
+    return {item for item in experiments if _once(item) not in mine}
 
 
 def declaration(item: pytest.Item) -> Declaration | None:
@@ -104,6 +151,7 @@ class _Session:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.left_out: list[pytest.Item] = []
+        self.shards: list[str] = []  # which part of the whole this is, and what is left to which other, a line each
         self.run: Run | None = None
         self.failure: ChaosError | None = None
         self.failed_otherwise = False  # a test that is no experiment failed: verdicts don't speak of it
@@ -153,7 +201,7 @@ class _Session:
             from chaos.run import Run  # noqa: PLC0415
 
             try:
-                self.run = self._closing.enter_context(Run(self.settings, self.console(), self.member))
+                self.run = self._closing.enter_context(Run(self.settings, self.console(), self.member, self.shards))
             except ChaosError as problem:
                 self.failure = problem
                 raise
@@ -218,16 +266,26 @@ def _tell(session: _Session, items: list[pytest.Function]) -> None:
     for name in session.settings.allow_faults:
         require_known(name)
     tell_stand_up(session.settings, say)
+    for line in session.shards:
+        say(line)
     for item in _in_order([each for each in items if declaration(each)]):
-        declared, parameters = declaration(item), item.callspec.params if hasattr(item, "callspec") else {}
+        declared = declaration(item)
         assert declared is not None
-        rehearse(experiment_name(item), declared, partial(_call, item, parameters), session.settings, say)
+        if _repetition(item) in (None, 1):
+            rehearse(experiment_name(item), declared, partial(_call, item), session.settings, say)
+            if (times := session.settings.repeat) > 1:
+                say(f"  again, {times} times in all, each in namespaces of its own")
     for item in items:
         if not declaration(item):
             say(f"\n{item.name} is no experiment and can't be told")
 
 
-def _call(item: pytest.Function, parameters: Mapping[str, object], lab: Lab) -> object:
+def _parameters(item: pytest.Item) -> Mapping[str, object]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _call(item: pytest.Function, lab: Lab) -> object:
+    parameters = {name: value for name, value in _parameters(item).items() if name != _REPETITION}
     return item.obj(**{**parameters, "lab": lab})
 
 
@@ -265,12 +323,14 @@ def _in_order(items: list[pytest.Function]) -> list[pytest.Function]:
     """Those that need to be alone with something first, then the longest, so that the last ones to end are short.
 
     Without the operator no Ray cluster starts: who takes it away goes behind those that only need theirs to have started.
+    Repetitions come in rounds, so that a run which is cut short has some of each.
     """
 
-    def urgency(item: pytest.Function) -> tuple[bool, bool, int]:
+    def urgency(item: pytest.Function) -> tuple[int, bool, bool, int]:
         declared = declaration(item)
         assert declared is not None
-        return not declared.disturbs, Part.OPERATOR in declared.disturbs | declared.relies_on, -declared.seconds
+        needs_operator = Part.OPERATOR in declared.disturbs | declared.relies_on
+        return _repetition(item) or 0, not declared.disturbs, needs_operator, -declared.seconds
 
     return sorted(items, key=urgency)
 
@@ -280,12 +340,11 @@ def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseExcept
     declared = declaration(item)
     assert declared is not None
     name = experiment_name(item)
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    with run.console.step(name.replace("_", " "), expect=declared.seconds):
+    with run.console.step(in_words(name).replace("_", " "), expect=declared.seconds):
         lab = run.begin(name, declared)
         failure: BaseException | None = None
         try:
-            _call(item, parameters, lab)
+            _call(item, lab)
             checkpoint()
         except Stopped as stopped:  # told by the main thread, which raises what stopped it
             failure = stopped
@@ -298,7 +357,22 @@ def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseExcept
 
 
 def experiment_name(item: pytest.Item) -> str:
-    return item.name.removeprefix("test_")
+    """What it is called in the history, see `chaos.repetition`."""
+    return named(_once(item), _repetition(item))
+
+
+def _repetition(item: pytest.Item) -> int | None:
+    found = _parameters(item).get(_REPETITION)
+    return found if isinstance(found, int) else None
+
+
+def _once(item: pytest.Item) -> str:
+    """Its name as if it ran once: ``test_it[a-#2]`` is ``it[a]``."""
+    return _unnumbered(item).removeprefix("test_")
+
+
+def _unnumbered(item: pytest.Item) -> str:
+    return item.name if _repetition(item) is None else re.sub(r"\[#\d+\]$|-#\d+(?=\]$)", "", item.name)
 
 
 def _raise_outcome(verdicts: list[Verdict], failure: BaseException | None) -> None:
@@ -436,11 +510,12 @@ def _exit_status(ours: _Session, exitstatus: int) -> int:
 
 
 def _left_out(ours: _Session) -> list[str]:
-    return [f"left to level {level(item)}: {item.name}" for item in ours.left_out]
+    of_levels = [f"left to level {level(item)}: {_unnumbered(item)}" for item in ours.left_out]
+    return [*ours.shards, *dict.fromkeys(of_levels)]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Where the results are, and what a higher level would have run besides."""
+    """Where the results are, and what a higher level or another shard would have run besides."""
     session = config.stash[_SESSION]
     folders = [session.run.folder] if session.run else session.workers.folders
     if folders:

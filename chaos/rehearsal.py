@@ -30,6 +30,7 @@ from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
 from chaos.history.entry import Entry
 from chaos.lab import SETTLE_SECONDS, Lab
+from chaos.repetition import in_words
 from chaos.settings import Settings
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
@@ -61,7 +62,7 @@ def rehearse(
 ) -> None:
     """Tell what one experiment does."""
     shows = ", ".join(f"{claim} ({arm})" for claim, arm in declared.shows)
-    say(f"\n{name}: {shows}; level {declared.level}, about {declared.seconds} s")
+    say(f"\n{in_words(name)}: {shows}; level {declared.level}, about {declared.seconds} s")
     lab = Rehearsal(name, settings, lambda line: say(f"  {line}"))
     try:
         experiment(lab)

@@ -1,7 +1,7 @@
 """One run: a stack, a history and a folder of results.
 
 ``results/<run>/`` holds all that was seen (``history.jsonl``, ``logs/``, ``ledger/``) and what was made of it
-(``verdicts.json``, ``junit.xml``, ``summary.md``, ``report.html``); ``results/latest`` points to the last run.
+(``verdicts.json``, ``rates.json``, ``junit.xml``, ``summary.md``, ``report.html``); ``results/latest`` points to the last run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import resource
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -52,11 +52,15 @@ class Run:
     """Opens the stack and the record, and closes both in order. Use as a context manager.
 
     As a ``member`` it has the stack together with others of its kind, and a folder, a history and verdicts of its own.
+    ``shards`` are lines that tell which part of a whole it does, and what it leaves to others.
     """
 
-    def __init__(self, settings: Settings, console: Console, member: Member | None = None) -> None:
+    def __init__(
+        self, settings: Settings, console: Console, member: Member | None = None, shards: Sequence[str] = ()
+    ) -> None:
         self.settings = settings
         self.console = console
+        self.shards = list(shards)
         self.started = datetime.now(UTC)
         self.id = f"{self.started:%Y%m%d-%H%M%S}-{settings.seed % 0x10000:04x}"
         if member:
@@ -92,6 +96,8 @@ class Run:
     def _open(self) -> None:
         for name in self.settings.allow_faults:
             require_known(name)
+        for line in self.shards:
+            self.console.info(line)
         given = self.settings.given
         first = self._share is None or self._share.is_first
         if given:
@@ -155,7 +161,10 @@ class Run:
     # --- experiments ------------------------------------------------------------------------------------------------
 
     def begin(self, name: str, declared: Declaration) -> Lab:
-        """What the experiment works with: its entries bear its name, its turn is as declared. From any thread."""
+        """What the experiment works with: its entries bear its name, its turn is as declared. From any thread.
+
+        A repetition has a name of its own, see `chaos.repetition`.
+        """
         turn = Turn(
             self.stack.folder.root / "turns", disturbs=declared.disturbs, relies_on=declared.relies_on,
             # One for two processors: all at once, Ray clusters keep each other from starting.
@@ -250,6 +259,8 @@ class Run:
             "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
             "seed": self.settings.seed,
             "level": str(self.settings.level),
+            "repeat": self.settings.repeat,
+            "shards": self.shards,
             "started": self.started.isoformat(timespec="seconds"),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "interrupted": self._failure,

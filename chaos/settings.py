@@ -28,6 +28,7 @@ from typing import Any
 import yaml
 
 from chaos.errors import UsageError
+from chaos.shards import Shard
 
 
 class Source(StrEnum):
@@ -171,6 +172,8 @@ STACK_OPTIONS: Sequence[Option] = (
 RUN_OPTIONS: Sequence[Option] = (
     Option("level", "how much is run: smoke, flagship, core or full (default: core)", "LEVEL"),
     Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
+    Option("repeat", "run each experiment N times, and tell rates with their intervals (default: 1)", "N"),
+    Option("shard", "run part I of N, of about equal time, and leave the other experiments to other runs", "I/N"),
     Option("jobs", "how many experiments run side by side (default: as many as the machine carries)", "N"),
     Option("seed", "seed of every random choice (default: a new one, printed)", "N"),
     Option("results", "folder for results (default: results)", "DIR"),
@@ -299,6 +302,8 @@ class Settings:
     recreate: bool = False
     level: Level = Level.CORE
     select: str = ""
+    repeat: int = 1
+    shard: Shard | None = None  # all
     jobs: int | None = None  # as many as the machine carries
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     results: Path = Path("results")
@@ -347,6 +352,8 @@ class Settings:
             recreate=flag("recreate"),
             level=Level(_one_of("--level", given("level") or Level.CORE, Level)),
             select=given("select"),
+            repeat=_repeat(given("repeat")),
+            shard=_shard(given("shard")),
             jobs=_jobs(given("jobs")),
             seed=_seed(given("seed")),
             results=_writable_folder(given("results") or "results")
@@ -478,6 +485,21 @@ def _jobs(text: str) -> int | None:
     if text and re.fullmatch(r"[1-9]\d?", text, re.ASCII) is None:
         raise UsageError(f"--jobs {text!r} is not a number of experiments", fix="give 1 to 99")
     return int(text) if text else None
+
+
+def _repeat(text: str) -> int:
+    if text and re.fullmatch(r"[1-9]\d{0,2}", text, re.ASCII) is None:
+        raise UsageError(f"--repeat {text!r} is not a number of times", fix="give 1 to 999")
+    return int(text or 1)
+
+
+def _shard(text: str) -> Shard | None:
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d{1,3})/(\d{1,3})", text, re.ASCII)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard {text!r} is not a part of a run", fix="give I/N, with I from 1 to N, as in 1/3")
+    return Shard(int(match[1]), int(match[2]))
 
 
 def _seed(text: str) -> int:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from chaos.repetition import named
+
 
 class Outcome(StrEnum):
     """The three values of a verdict."""
@@ -58,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One entry of ``verdicts.json``: one (claim, experiment, arm)."""
+    """One entry of ``verdicts.json``: one (claim, experiment, arm), of one repetition where experiments are repeated."""
 
     claim: str
     experiment: str
@@ -70,6 +72,12 @@ class Verdict:
     role: Role = Role.CLAIM
     judgement: Judgement = Judgement.NONE
     reference: str = ""  # the public issue, for a known defect
+    repetition: int | None = None  # from 1; None: the experiment ran once
+
+    @property
+    def begun_as(self) -> str:
+        """The experiment's name in the history."""
+        return named(self.experiment, self.repetition)
 
     def as_json(self) -> dict[str, Any]:
         """A dict of JSON types; keys are the field names."""

@@ -2,8 +2,8 @@
 
 A history is JSON lines (``history.jsonl``), one entry a line, in the order in which the recorder received them. Every
 entry has ``n`` (its number, from 0), ``t`` (seconds since the run began, monotonic clock), ``wall`` (seconds since the
-epoch), ``what`` (one of `What`) and ``experiment`` (the pytest function's name, or null outside of one). The rest
-depends on ``what``:
+epoch), ``what`` (one of `What`) and ``experiment`` (the pytest function's name, with ``#N`` for its Nth repetition, or
+null outside of one). The rest depends on ``what``:
 
 ======== ==============================================================================================================
 what     further keys

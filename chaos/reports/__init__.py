@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.errors import StackError
 from chaos.history.reader import History
+from chaos.rates import rates
 from chaos.reports import html, json_report, junit, summary
 from chaos.verdict import Verdict
 
@@ -16,6 +17,8 @@ __all__ = ["write_all"]
 
 def write_all(folder: Path, history: History, verdicts: Sequence[Verdict], run: Mapping[str, Any]) -> None:
     """Write ``verdicts.json``, ``junit.xml``, ``summary.md`` and ``report.html`` into ``folder``, over older ones.
+
+    Where experiments were repeated, also ``rates.json``.
 
     ``run`` is the content of ``run.json``: ``versions`` (component to version), ``seed``, ``command``, ``started``,
     ``finished``, ``interrupted``. Whatever else is in the folder (history, logs) is linked from the HTML. A report that
@@ -32,6 +35,8 @@ def write_all(folder: Path, history: History, verdicts: Sequence[Verdict], run: 
         ("summary.md", lambda: summary.render(verdicts, run)),
         ("report.html", page),
     ]
+    if repeated := rates(verdicts):
+        reports.insert(1, ("rates.json", lambda: json_report.render(repeated)))
     failed = []
     for name, render in reports:
         try:

@@ -17,9 +17,12 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from chaos.history.reader import History
+from chaos.rates import ENOUGH_FOR_P95, Rate, Spread, rates
+from chaos.repetition import in_words
 from chaos.reports.ranking import (
     ARMS_EXPLAINED,
     ORDER,
+    RATES_EXPLAINED,
     Standing,
     claim_text,
     counts,
@@ -30,6 +33,8 @@ from chaos.reports.ranking import (
     undecided,
     where_to_look,
     worst_first,
+    worst_of,
+    worst_rate_first,
 )
 from chaos.reports.timeline import Timeline, timeline
 from chaos.verdict import Evidence, Role, Verdict
@@ -51,6 +56,17 @@ class _Row:
     control: bool
     anchor: str
     look: str  # which files may tell more, when no evidence does
+
+
+@dataclass(frozen=True)
+class _RateRow:
+    """One claim and arm over all repetitions, as the table of rates shows it."""
+
+    rate: Rate
+    standing: Standing
+    text: str
+    recovery: list[tuple[str, Spread]]
+    control: bool
 
 
 @dataclass(frozen=True)
@@ -100,7 +116,7 @@ def _page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = list(dict.fromkeys([*history.experiments, *(verdict.experiment for verdict in verdicts)]))
+    names = list(dict.fromkeys([*history.experiments, *(verdict.begun_as for verdict in verdicts)]))
     anchors = {name: f"x{number}" for number, name in enumerate(names, start=1)}
     rows = [_row(verdict, anchors) for verdict in worst_first(verdicts)]
     sections = _sections(history, rows, anchors, limit)
@@ -115,11 +131,26 @@ def _page(
         command=run.get("command") or "",
         started=_moment(run.get("started")),
         finished=_moment(run.get("finished")),
+        shards=run.get("shards") or [],
+        rates=[_rate_row(rate) for rate in worst_rate_first(rates(verdicts))],
+        rates_explained=RATES_EXPLAINED,
+        enough=ENOUGH_FOR_P95,
         rows=rows,
         arms_explained=ARMS_EXPLAINED,
         experiments=sections,
         files=_folders(files),
         css=_css,
+    )
+
+
+def _rate_row(rate: Rate) -> _RateRow:
+    worst = worst_of(rate)
+    return _RateRow(
+        rate=rate,
+        standing=standing(worst),
+        text=claim_text(worst),
+        recovery=[(step.replace("_", " "), spread) for step, spread in rate.recovery],
+        control=rate.role is Role.CONTROL,
     )
 
 
@@ -131,18 +162,18 @@ def _row(verdict: Verdict, anchors: Mapping[str, str]) -> _Row:
         reasons=reasons(verdict),
         recovery=recovery(verdict),
         control=verdict.role is Role.CONTROL,
-        anchor=anchors[verdict.experiment],
+        anchor=anchors[verdict.begun_as],
         look=where_to_look(verdict) if undecided(verdict) else "",
     )
 
 
 def _sections(history: History, rows: list[_Row], anchors: Mapping[str, str], limit: int) -> list[_Experiment]:
     """The experiments, those with the worst verdicts first; ``limit`` is shared out in that order."""
-    order = list(dict.fromkeys([*(row.verdict.experiment for row in rows), *anchors]))
+    order = list(dict.fromkeys([*(row.verdict.begun_as for row in rows), *anchors]))
     room = limit
     sections = []
     for name in order:
-        mine = [row for row in rows if row.verdict.experiment == name]
+        mine = [row for row in rows if row.verdict.begun_as == name]
         view = history.experiment(name)
         facts = _facts(mine, anchors[name], view)
         shown = facts[: max(room, 0)]
@@ -150,7 +181,7 @@ def _sections(history: History, rows: list[_Row], anchors: Mapping[str, str], li
         room -= len(shown) + drawn.size()
         sections.append(
             _Experiment(
-                name=name,
+                name=in_words(name),
                 anchor=anchors[name],
                 open=any(row.standing not in (Standing.HOLDS, Standing.NOT_APPLICABLE) for row in mine),
                 verdicts=mine,

@@ -1,6 +1,6 @@
 """``junit.xml``, made from verdicts and not from pytest's reports, so that a stored history gives it again.
 
-One suite an experiment, one case a (claim, arm). Broken is a failure, whose type is the judgement; unknown is an
+One suite an experiment, one case a (claim, arm) and repetition. Broken is a failure, whose type is the judgement; unknown is an
 error, never a skip; what the versions don't offer is skipped.
 """
 
@@ -50,7 +50,8 @@ def _totals(verdicts: Sequence[Verdict]) -> dict[str, str]:
 
 def _case(suite: ET.Element, verdict: Verdict) -> None:
     control = " (control)" if verdict.role is Role.CONTROL else ""
-    name = f"{verdict.claim} [{verdict.arm}]{control}"
+    repetition = f" repetition {verdict.repetition}" if verdict.repetition else ""
+    name = f"{verdict.claim} [{verdict.arm}]{control}{repetition}"
     case = ET.SubElement(suite, "testcase", classname=_clean(verdict.experiment), name=_clean(name))
     reason = _clean(verdict.reason)
     match standing(verdict):

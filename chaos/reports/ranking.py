@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from chaos.claims import sentence
+from chaos.rates import Rate
+from chaos.repetition import in_words
+from chaos.stack.ours import namespaces_begin
 from chaos.verdict import Judgement, Outcome, Role, Verdict
 
 
@@ -38,6 +41,16 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=lambda v: (ORDER.index(standing(v)), v.role is Role.CONTROL))
 
 
+def worst_rate_first(rates: Sequence[Rate]) -> list[Rate]:
+    """Sorted by the worst that any repetition came to; within that as verdicts are."""
+    return sorted(rates, key=lambda rate: (ORDER.index(standing(worst_of(rate))), rate.role is Role.CONTROL))
+
+
+def worst_of(rate: Rate) -> Verdict:
+    """The worst that any repetition came to."""
+    return worst_first(rate.verdicts)[0]
+
+
 def counts(verdicts: Sequence[Verdict]) -> dict[Standing, int]:
     """How many verdicts stand where; every standing is a key."""
     found = [standing(verdict) for verdict in verdicts]
@@ -57,7 +70,7 @@ def headline(verdicts: Sequence[Verdict], *, interrupted: bool = False) -> str:
             return f"{prefix}No claim that was asked for is offered by these versions."
         case place:
             what = place.value.capitalize()
-            return f"{prefix}{what}: {worst.claim} in {worst.experiment} ({worst.arm}): {worst.reason}."
+            return f"{prefix}{what}: {worst.claim} in {in_words(worst.begun_as)} ({worst.arm}): {worst.reason}."
 
 
 MARKS = {
@@ -70,6 +83,10 @@ MARKS = {
 ARMS_EXPLAINED = (
     "An arm is one variant of an experiment, such as a cluster with fault tolerance beside one without. A control is an "
     "arm in which the opposite of the claim must be seen, which shows that the check is able to fail."
+)
+RATES_EXPLAINED = (
+    "A rate is of the repetitions that were judged; what is unknown is counted beside it. The interval is where the true rate "
+    "lies with 95 % confidence (Wilson). Times are the median, with the least and the greatest, of those repetitions."
 )
 
 
@@ -99,7 +116,7 @@ def recovery_text(verdict: Verdict, *, last: int | None = None) -> str:
 
 def where_to_look(verdict: Verdict) -> str:
     """The files beside the report that may tell what no entry of the history does."""
-    return f"logs/chaos-{verdict.experiment.replace('_', '-').lower()}-*"
+    return f"logs/{namespaces_begin(verdict.begun_as)}*"
 
 
 def undecided(verdict: Verdict) -> bool:

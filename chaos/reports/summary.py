@@ -1,6 +1,7 @@
 """``summary.md``, what a CI job's page shows: the sentence, the counts, a table, worst first, how to reproduce.
 
-A control that did its job is named below the table; one that didn't is a row like any other.
+A control that did its job is named below the table; one that didn't is a row like any other. Where experiments were
+repeated, a table of rates comes first, and then the repetitions that did not hold.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chaos.rates import Rate, rates
+from chaos.repetition import in_words
 from chaos.reports.ranking import (
     ARMS_EXPLAINED,
     MARKS,
     ORDER,
+    RATES_EXPLAINED,
     Standing,
     claim_text,
     counts,
@@ -23,6 +27,8 @@ from chaos.reports.ranking import (
     undecided,
     where_to_look,
     worst_first,
+    worst_of,
+    worst_rate_first,
 )
 from chaos.verdict import Role, Verdict
 
@@ -41,20 +47,53 @@ def render(verdicts: Sequence[Verdict], run: Mapping[str, Any]) -> str:
         ", ".join(f"{_plain(name)} {_plain(str(value))}" for name, value in (run.get("versions") or {}).items()),
         "",
     ]
+    if shards := run.get("shards"):
+        lines += [f"{_plain(line)}  " for line in shards] + [""]
     if verdicts:
-        silent = [v for v in verdicts if v.role is Role.CONTROL and standing(v) is Standing.HOLDS]
-        lines += ["| verdict | claim | experiment, arm | what was seen | after the fault |", "|---|---|---|---|---|"]
-        lines += [_row(verdict) for verdict in worst_first(verdicts) if verdict not in silent]
-        lines.append("")
-        if silent:
-            named = ", ".join(f"{_plain(v.claim)} in {_plain(v.experiment)} ({_plain(v.arm)})" for v in silent)
-            lines += [f"Controls that saw the opposite, as they must: {named}.", ""]
+        lines += _rates(repeated) if (repeated := rates(verdicts)) else _verdicts(verdicts)
         lines += [f"{ARMS_EXPLAINED} Evidence and timelines are in report.html, all that was seen is beside it.", ""]
     if command := run.get("command"):
         seed = f" (seed {_plain(str(run['seed']))})" if run.get("seed") is not None else ""
         # Four-space indentation: no content can end an indented code block on its own line.
         lines += [f"To reproduce{seed}:", "", f"    {' '.join(str(command).split())}", ""]
     return "\n".join(lines)
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> list[str]:
+    """The table of verdicts, and the controls that did their job."""
+    silent = [v for v in verdicts if v.role is Role.CONTROL and standing(v) is Standing.HOLDS]
+    lines = _table([verdict for verdict in worst_first(verdicts) if verdict not in silent])
+    if silent:
+        named = ", ".join(f"{_plain(v.claim)} in {_plain(v.experiment)} ({_plain(v.arm)})" for v in silent)
+        lines += [f"Controls that saw the opposite, as they must: {named}.", ""]
+    return lines
+
+
+def _table(verdicts: Sequence[Verdict]) -> list[str]:
+    head = ["| verdict | claim | experiment, arm | what was seen | after the fault |", "|---|---|---|---|---|"]
+    return [*head, *map(_row, verdicts), ""]
+
+
+def _rates(repeated: Sequence[Rate]) -> list[str]:
+    """The table of rates, controls among them, and that of the repetitions that came out otherwise than they should."""
+    lines = [
+        "| over all repetitions | 95 % interval | claim | experiment, arm | after the fault |",
+        "|---|---|---|---|---|",
+    ]
+    for rate in worst_rate_first(repeated):
+        worst = worst_of(rate)
+        cells = (
+            f"{MARKS[standing(worst)]} {rate}",
+            rate.interval_text(),
+            f"**{_plain(rate.claim)}** {_plain(claim_text(worst))}",
+            f"{_plain(rate.experiment)}, {_plain(rate.arm)}",
+            "<br>".join(_plain(f"{step.replace('_', ' ')} {spread}") for step, spread in rate.recovery[-_STEPS:]),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", RATES_EXPLAINED, ""]
+    good = (Standing.HOLDS, Standing.NOT_APPLICABLE)
+    bad = [verdict for rate in repeated for verdict in rate.verdicts if standing(verdict) not in good]
+    return lines + (_table(worst_first(bad)) if bad else [])
 
 
 def _row(verdict: Verdict) -> str:
@@ -65,7 +104,7 @@ def _row(verdict: Verdict) -> str:
     cells = (
         f"{MARKS[standing(verdict)]} {standing(verdict)}{reference}",
         f"**{_plain(verdict.claim)}** {_plain(claim_text(verdict))}",
-        f"{_plain(verdict.experiment)}, {_plain(verdict.arm)}",
+        f"{_plain(in_words(verdict.begun_as))}, {_plain(verdict.arm)}",
         "<br>".join(seen),
         _plain(recovery_text(verdict, last=_STEPS)),
     )

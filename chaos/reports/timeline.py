@@ -26,6 +26,7 @@ from chaos.history.reader import (
     labels,
     restart_count,
 )
+from chaos.stack.ours import namespaces_begin
 
 _WIDTH = 1000.0  # units that the time axis is wide
 _LEAD = 0.15  # the part of what follows the fault that is shown before it
@@ -207,7 +208,7 @@ class _Arms:
 
     @classmethod
     def of(cls, view: History) -> _Arms:
-        prefix = f"chaos-{view.name or ''}-".replace("_", "-").lower()
+        prefix = namespaces_begin(view.name or "")
         subjects = [
             pod for pod in view.objects("pods") if facts.role(pod.latest.object) in ("head", "worker", "submitter")
         ]

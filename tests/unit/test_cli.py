@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def test_what_keeps_the_stack_from_standing_is_4(told, monkeypatch, problem):
 
 def test_a_run_without_a_stack_says_why(told, monkeypatch, tmp_path):
     class Run:
-        def __init__(self, settings, console, member):
+        def __init__(self, settings, console, member, shards):
             pass
 
         def __enter__(self):
@@ -172,6 +173,28 @@ def test_a_selection_that_is_no_expression_is_a_wrong_request(told):
     code, _, err = told("run", "-k", "head and (")
     assert code == 3
     assert "head and (" in err
+
+
+@pytest.mark.parametrize("arguments", [["--shard", "3/2"], ["--shard", "0/2"], ["--shard", "x"], ["--repeat", "0"]])
+def test_a_part_or_a_number_that_is_none_is_a_wrong_request_told_once(told, arguments):
+    code, out, err = told("run", *arguments)
+    assert (code, out) == (3, "")
+    assert err.startswith(f"error: {arguments[0]} '{arguments[1]}' is not ")
+    assert err.count("error:") == 1
+
+
+def test_a_dry_run_of_all_shards_tells_every_experiment_once(told, monkeypatch, tmp_path):
+    def said(*arguments):
+        with (tmp_path / "terminal").open("w") as terminal:
+            monkeypatch.setattr(plugin, "_terminal", terminal.fileno())
+            monkeypatch.setattr(signals, "_state", signals._State())
+            assert told("run", "--dry-run", "--level", "full", *arguments)[0] == 0
+        return re.findall(r"^(\w+(?:\[.*\])?): [A-Z]+-\d+ ", (tmp_path / "terminal").read_text(), re.MULTILINE)
+
+    whole = said()
+    parts = [said("--shard", f"{number}/2") for number in (1, 2)]
+    assert all(parts)
+    assert sorted(name for part in parts for name in part) == sorted(whole)
 
 
 def test_there_is_nothing_to_heal_where_nothing_ran(told):

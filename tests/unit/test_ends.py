@@ -492,6 +492,37 @@ def test_a_signal_while_the_stack_is_being_stood_up(child):
     assert "Traceback" not in running.output
 
 
+# --- repetitions ----------------------------------------------------------------------------------------------------
+
+
+def test_repetitions_share_a_run_and_have_names_namespaces_and_verdicts_of_their_own(child):
+    running = child(
+        "    say(lab.namespace_name('arm'))\n    with lab.inject(Mark()):\n        pass\n"
+        "    assert not lab.writer.experiment.endswith('#2')\n"
+        "    lab.expect('FT-13', 'black-hole', always())\n"
+    )
+    (running.folder / "pytest.ini").write_text("[pytest]\naddopts = --chaos-repeat=2\n")
+    running.start()
+    assert running.ends(within=60) == 2, running.output
+    running.assert_undone(4)
+    running.assert_reported()
+    assert [step for step in running.steps if step.startswith("chaos-")] == [
+        "chaos-cut-short-1-arm",
+        "chaos-cut-short-2-arm",
+    ]
+    every = json.loads((running.results / "verdicts.json").read_text())
+    assert [(v["experiment"], v["repetition"], v["verdict"]) for v in every] == [
+        ("done_before", 1, "holds"), ("cut_short", 1, "holds"), ("later", 1, "holds"),
+        ("done_before", 2, "holds"), ("cut_short", 2, "unknown"), ("later", 2, "holds"),
+    ]  # fmt: skip
+    rates = {r["experiment"]: r for r in json.loads((running.results / "rates.json").read_text())}
+    assert (rates["later"]["holds"], rates["later"]["judged"]) == (2, 2)
+    assert (rates["cut_short"]["holds"], rates["cut_short"]["judged"], rates["cut_short"]["unknown"]) == (1, 1, 1)
+    assert running.run["repeat"] == 2
+    assert "later [gcs-ft]  holds 2 of 2  (34 to 100 %)" in running.output
+    assert "cut_short [black-hole]  holds 1 of 1, 1 unknown" in running.output
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 

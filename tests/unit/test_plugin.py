@@ -44,8 +44,9 @@ class FakeRun:
     refuses_to_close = None
     opened: ClassVar = []
 
-    def __init__(self, settings, console, member=None):
+    def __init__(self, settings, console, member=None, shards=()):
         self.settings = settings
+        self.shards = list(shards)
         self.folder = settings.results / "the-run"
         self.verdicts = []
         self.phases = []
@@ -285,6 +286,9 @@ def test_a_fault_of_our_own_in_the_stand_up_is_told_once_and_is_exit_code_4(invo
         ["--chaos-context=c"],
         ["--chaos-kubeconfig=missing", "--chaos-context=c"],
         ["--chaos-allow-fault=refuse-write"],
+        ["--chaos-repeat=0"],
+        ["--chaos-shard=3/2"],
+        ["--chaos-shard=2/2"],
     ],
 )
 def test_a_wrong_option_ends_the_session_before_anything_is_touched(invoke, experiments, run, arguments):
@@ -393,6 +397,131 @@ def test_what_a_higher_level_runs_is_left_out_and_listed_at_the_end(invoke, pyte
     result.assert_outcomes(passed=passed, deselected=len(left))
     assert [line for line in result.outlines if line.startswith("left to level")] == left
     assert result.ret == 0
+
+
+# --- repetitions ----------------------------------------------------------------------------------------------------
+
+
+def test_each_repetition_is_a_test_of_its_own_judged_by_itself(invoke, experiments, run):
+    experiments(it="pass")
+    run.given = {"it#2": [BROKEN], "it#3": [UNKNOWN]}
+    result = invoke("--chaos-repeat=3", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    assert result.ret == 1, "the worst of all"
+    (opened,) = run.opened
+    assert sorted(name for phase, name in opened.phases if phase == "begin") == ["it#1", "it#2", "it#3"]
+
+
+def test_one_that_is_broken_once_in_many_is_not_outvoted(invoke, experiments, run):
+    experiments(it="pass")
+    run.given = {"it#2": [UNKNOWN]}
+    assert invoke("--chaos-repeat=5").ret == 2
+
+
+def test_repetitions_come_in_rounds_of_all_experiments(invoke, pytester, run):
+    pytester.makepyfile(
+        """
+        import pytest
+        from chaos.experiment import experiment
+        from chaos.turns import Part
+
+        @experiment(("FT-2", "a"), seconds=5)
+        @pytest.mark.parametrize("where", ["here", "there"])
+        def test_short(lab, where):
+            assert where in lab.name
+
+        @experiment(("FT-2", "b"), seconds=9)
+        def test_long(lab):
+            pass
+
+        @experiment(("FT-2", "c"), seconds=1, disturbs=[Part.NODES], relies_on=[])
+        def test_alone(lab):
+            pass
+        """
+    )
+    result = invoke("--chaos-repeat=2", "--chaos-jobs=1")
+    result.assert_outcomes(passed=8)
+    (opened,) = run.opened
+    begun = [name for phase, name in opened.phases if phase == "begin"]
+    once = ["alone", "long", "short[here]", "short[there]"]
+    assert begun == [f"{name}#{number}" for number in (1, 2) for name in once]
+
+
+def test_tests_that_are_no_experiments_are_not_repeated(invoke, experiments, pytester):
+    experiments(it="pass")
+    pytester.makepyfile(test_other="def test_other(): pass")
+    invoke("--chaos-repeat=2").assert_outcomes(passed=3)
+
+
+def test_a_dry_run_tells_an_experiment_once_and_how_often(invoke, experiments, run, terminal):
+    experiments(it="lab.namespace('arm')")
+    assert invoke("--chaos-repeat=3", "--chaos-dry-run").ret == 0
+    text = terminal.read_text()
+    assert text.count("FT-2 (gcs-ft)") == 1
+    assert "create namespace chaos-it-1-arm" in text
+    assert "again, 3 times in all, each in namespaces of its own" in text
+    assert run.opened == []
+
+
+# --- shards ---------------------------------------------------------------------------------------------------------
+
+THREE = """
+from chaos.experiment import experiment
+from chaos.settings import Level
+
+@experiment(("FT-2", "a"), seconds=50)
+def test_five(lab): pass
+
+@experiment(("FT-2", "b"), seconds=30)
+def test_three(lab): pass
+
+@experiment(("FT-2", "c"), seconds=20)
+def test_two(lab): pass
+
+@experiment(("FT-2", "d"), seconds=1000, level=Level.FULL)
+def test_long(lab): pass
+"""
+
+
+def begun(run):
+    return sorted({name for opened in run.opened for phase, name in opened.phases if phase == "begin"})
+
+
+def test_shards_divide_what_level_and_selection_leave(invoke, pytester, run):
+    pytester.makepyfile(THREE)
+    result = invoke("--chaos-shard=1/2")
+    result.assert_outcomes(passed=1, deselected=3)
+    assert begun(run) == ["five"]
+    said = ["shard 1/2: 1 of 3 experiments, which take about 50 s of 100 s", "left to shard 2/2: three, two"]
+    assert [line for line in result.outlines if line.startswith(("shard", "left to shard"))] == said
+    assert run.opened[0].shards == said
+    run.opened.clear()
+    invoke("--chaos-shard=2/2", "--chaos-jobs=1").assert_outcomes(passed=2, deselected=2)
+    assert begun(run) == ["three", "two"]
+    run.opened.clear()
+    invoke("--chaos-shard=2/2", "-k", "not three").assert_outcomes(passed=1, deselected=3)
+    assert begun(run) == ["two"], "three is not counted"
+
+
+def test_all_repetitions_of_an_experiment_are_in_one_shard(invoke, pytester, run):
+    pytester.makepyfile(THREE)
+    invoke("--chaos-shard=2/2", "--chaos-repeat=2").assert_outcomes(passed=4, deselected=4)
+    assert begun(run) == ["three#1", "three#2", "two#1", "two#2"]
+
+
+def test_a_shard_without_an_experiment_is_a_wrong_request(invoke, pytester, run):
+    pytester.makepyfile(THREE)
+    result = invoke("--chaos-shard=4/4")
+    assert result.ret == 3
+    result.stdout.fnmatch_lines(["*shard 4/4 would be empty: there are 3 experiments to divide*"])
+    assert run.opened == []
+
+
+def test_a_dry_run_of_a_shard_says_what_it_leaves(invoke, pytester, run, terminal):
+    pytester.makepyfile(THREE)
+    assert invoke("--chaos-shard=1/2", "--chaos-dry-run").ret == 0
+    assert "left to shard 2/2: three, two\n" in terminal.read_text()
+    assert "two: FT-2" not in terminal.read_text()
 
 
 # --- where there is no experiment -----------------------------------------------------------------------------------

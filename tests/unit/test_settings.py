@@ -22,6 +22,7 @@ from chaos.settings import (
     add_run_arguments,
     add_stack_arguments,
 )
+from chaos.shards import Shard
 
 
 def parse(*argv):
@@ -81,6 +82,7 @@ def test_every_option_has_a_field_that_it_changes(tmp_path, config):
         "name": "x", "kuberay": "1.5.0", "ray": "2.46.0", "kubernetes": "1.34.0", "images": "build",
         "registry-prefix": "mirror", "archive": "stack.tar", "level": "smoke", "select": "head", "jobs": "2", "wait": "60",
             "seed": "7",
+        "repeat": "3", "shard": "1/2",
         "results": "elsewhere", "keep": None, "remove": None,
     }  # fmt: skip
     base = dataclasses.replace(parse(), seed=1)
@@ -93,6 +95,12 @@ def test_every_option_has_a_field_that_it_changes(tmp_path, config):
         if option.name != "seed":
             changed = dataclasses.replace(changed, seed=1)
         assert changed != base, option.name
+
+
+def test_a_run_is_whole_and_once_unless_asked_otherwise():
+    assert (parse().repeat, parse().shard) == (1, None)
+    settings = parse("--repeat", "20", "--shard", "3/3")
+    assert (settings.repeat, settings.shard) == (20, Shard(3, 3))
 
 
 def test_pytest_style_prefixes_are_understood():
@@ -137,6 +145,14 @@ def test_a_command_without_results_makes_no_folder(tmp_path):
         (["--seed", "-1"], "whole number"),
         (["--seed", "1e3"], "whole number"),
         (["--keep", "--remove"], "contradict"),
+        (["--repeat", "0"], "give 1 to 999"),
+        (["--repeat", "x"], "give 1 to 999"),
+        (["--repeat=-1"], "give 1 to 999"),
+        (["--shard", "3/2"], "as in 1/3"),
+        (["--shard", "0/2"], "as in 1/3"),
+        (["--shard", "x"], "as in 1/3"),
+        (["--shard", "1/2/3"], "as in 1/3"),
+        (["--shard", "1/"], "as in 1/3"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_would_be_right(argv, said):

@@ -198,6 +198,16 @@ def test_workers_share_one_stack_and_tell_their_verdicts_together(session):
     assert (running.folder / "state/locks/kuberay-chaos.lock").read_text() == ""
 
 
+def test_repetitions_may_be_of_different_workers_and_their_rate_is_of_all(session):
+    meets = "mine = lab.writer.experiment\nmeet(mine, {'one#1': 'one#2', 'one#2': 'one#1'}[mine])\n"
+    running = session("--chaos-repeat=2", one=meets + body("one"))
+    assert running.ends() == 0, running.output
+    assert "one [one]  holds 2 of 2  (34 to 100 %)" in running.output
+    for folder in running.folders:
+        (rate,) = json.loads((folder / "rates.json").read_text())
+        assert (rate["holds"], rate["repetitions"]) == (1, 1), "of this worker's alone"
+
+
 def test_who_disturbs_a_part_is_alone_with_it_across_processes(session):
     inside = "say('in'); lab.observe(0.5, why='it'); say('out')"
     names = ("one", "two", "three", "four")
