@@ -32,6 +32,9 @@ class Feature:
     required: bool  # no stack without it; otherwise only that kind of fault is `unknown`
 
 
+NETEM = Way("NET_SCH_NETEM", "sch_netem")
+NFQUEUE = Way("NETFILTER_XT_TARGET_NFQUEUE", "xt_NFQUEUE")
+
 FEATURES = (
     Feature("overlay", "file systems of containers", (Way("OVERLAY_FS", "overlay"),), required=True),
     Feature("bridge", "the stack's network", (Way("BRIDGE", "bridge", "/sys/module/bridge"),), required=True),
@@ -60,19 +63,20 @@ FEATURES = (
     Feature("ipset", "NetworkPolicy", (Way("IP_SET", "ip_set"),), required=True),
     Feature("nf_tables", "iptables in its nf_tables form", (Way("NF_TABLES", "nf_tables"),), required=False),
     Feature("statistic", "the fault kind loss", (Way("NETFILTER_XT_MATCH_STATISTIC", "xt_statistic"),), required=False),
-    Feature("netem", "the fault kind delay", (Way("NET_SCH_NETEM", "sch_netem"),), required=False),
+    Feature("netem_or_nfqueue", "the fault kind delay", (NETEM, NFQUEUE), required=False),
 )
 
 
 def has(machine: Machine, feature: Feature) -> bool | None:
     """Whether the kernel offers it; None when nothing tells."""
-    answers = [_offers(machine, way) for way in feature.ways]
+    answers = [offers(machine, way) for way in feature.ways]
     if True in answers:
         return True
     return None if None in answers else False
 
 
-def _offers(machine: Machine, way: Way) -> bool | None:
+def offers(machine: Machine, way: Way) -> bool | None:
+    """Whether the kernel offers it in this way; None when nothing tells."""
     if way.proof and machine.exists(way.proof):
         return True
     if re.search(rf"^{way.module} ", machine.read("/proc/modules") or "", re.MULTILINE):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from chaos.errors import ChaosError, StackError
-from chaos.signals import checkpoint, is_stoppable, shielded
+from chaos.signals import Deadline, checkpoint, shielded
 
 # After the kill, what the group had written is in the pipes already: this is for the kernel to hand it over.
 _DRAIN_SECONDS = 0.5
@@ -74,7 +74,9 @@ def run(
     error: type[ChaosError] = StackError,
     fix: str = "",
 ) -> Executed:
-    """Run to the end, ``timeout`` seconds at most; ``env`` is added to this process's environment.
+    """Run to the end, ``timeout`` seconds at most, fewer once a signal has asked for the end.
+
+    ``env`` is added to this process's environment.
 
     ``stdin`` is what the program reads: bytes, or a file or pipe that it takes over; nothing by default.
     With ``check``, raises ``error`` with the program's own words when it failed, could not be started or ran out of time.
@@ -106,15 +108,14 @@ def _readable(stdin: bytes | IO[bytes] | None) -> Iterator[IO[bytes] | None]:
 
 
 def _communicate(process: subprocess.Popen[bytes], timeout: float) -> Executed:
-    ends = time.monotonic() + timeout
+    ends = Deadline(timeout)
     while True:
-        left = max(0.0, ends - time.monotonic())
         try:
-            # Signals interrupt the main thread; another one has to look whether it is to stop.
-            stdout, stderr = process.communicate(timeout=min(left, _LOOK_EVERY) if is_stoppable() else left)
+            # To be looked at now and then: a signal stops the run, or leaves less time than there was.
+            stdout, stderr = process.communicate(timeout=min(ends.left, _LOOK_EVERY))
         except subprocess.TimeoutExpired:
             checkpoint()
-            if time.monotonic() >= ends:
+            if not ends.left:
                 _kill_group(process)
                 break
         else:

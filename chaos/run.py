@@ -35,7 +35,7 @@ from chaos.lab import Lab
 from chaos.locks import atomic_write, hold
 from chaos.settings import Settings
 from chaos.sharing import Member, Share, share
-from chaos.signals import ending, shielded, stop, stoppable
+from chaos.signals import ending, shielded, stop, stoppable, unhurried
 from chaos.stack import kuberay, redis
 from chaos.stack import stack as stacks
 from chaos.stack.given import Given, attach
@@ -154,7 +154,8 @@ class Run:
         if self.settings.given:
             return
         if not self.settings.keep:
-            stacks.down(self.settings, self.console)
+            with unhurried():  # all is written by now
+                stacks.down(self.settings, self.console)
         elif self._is_up and not isinstance(self.stack, Given):
             self.console.info(stacks.farewell(self.stack))
 

@@ -2,10 +2,14 @@
 
 SIGINT, SIGTERM and SIGHUP raise `Interrupted` in the main thread, once. While something is being undone or written the
 signal is kept, and raised when that is done: what is undone is undone to the end.
+
+But not for ever. An API server or an engine that does not answer would keep the end for minutes: whatever is waited for once a
+signal has asked for the end shares `END_SECONDS` (`Deadline`). What isn't undone by then is in the undo log.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -15,6 +19,11 @@ from types import FrameType
 from typing import Any
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# A process is to end within 15 s of the signal; the rest is for the reports, which take some on a busy machine.
+END_SECONDS = 6.0
+# Each thing that begins after that has so long all the same: most take less, and what is left to undo is tried.
+_LEAST_SECONDS = 0.5
 
 
 class Interrupted(KeyboardInterrupt):
@@ -34,6 +43,8 @@ class _State:
         self.stopping = threading.Event()
         self.why = ""
         self.depth = 0
+        self.asked = math.inf  # when a signal first asked for the end, by the monotonic clock
+        self.unhurried = 0
         self.kept: int | None = None
         self.raised: Interrupted | None = None
 
@@ -93,7 +104,34 @@ def shielded() -> Iterator[None]:
             _raise(kept)
 
 
+class Deadline:
+    """When to stop waiting: so many ``seconds`` from now, or sooner when a signal asks for the end."""
+
+    def __init__(self, seconds: float) -> None:
+        self._began = time.monotonic()
+        self._ends = self._began + seconds
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; 0 when there are none."""
+        ends = self._ends
+        if not _state.unhurried:
+            ends = min(ends, max(_state.asked + END_SECONDS, self._began + _LEAST_SECONDS))
+        return max(0.0, ends - time.monotonic())
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """What is waited for in the block may take its time, whatever signal came."""
+    _state.unhurried += 1
+    try:
+        yield
+    finally:
+        _state.unhurried -= 1
+
+
 def _on_signal(number: int, frame: FrameType | None) -> None:
+    _state.asked = min(_state.asked, time.monotonic())
     if _state.raised is not None:
         return  # the end has begun; a second signal must not cut it short
     if _state.depth:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_before_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, wait_fixed
 
 from chaos.errors import ChaosError, NotReached, StackError
-from chaos.signals import pause
+from chaos.signals import Deadline, pause
 
 T = TypeVar("T")
 
@@ -24,13 +24,15 @@ def until(
 ) -> T:
     """Ask ``probe`` every ``every`` seconds until it answers something true, and return that.
 
-    ``deadline`` is in seconds from now: the first look is made at once, and none begins after the deadline. A `StackError`
+    ``deadline`` is in seconds from now, and sooner once a signal has asked for the end: the first look is made at once, and
+    none begins after the deadline. A `StackError`
     of the probe counts as "not yet"; any other exception ends the wait. Raises ``error`` with ``what`` was awaited, and
     quotes the last `StackError` if the last look ended in one.
     """
+    ends = Deadline(deadline)
     retrying = Retrying(
         retry=retry_if_result(lambda answer: not answer) | retry_if_exception_type(StackError),
-        stop=stop_before_delay(deadline),
+        stop=lambda state: state.upcoming_sleep >= ends.left,
         wait=wait_fixed(every),
         sleep=pause,
     )

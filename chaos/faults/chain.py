@@ -45,8 +45,12 @@ class PodChain:
 
     def install(self, cluster: Cluster, rules: Sequence[str]) -> None:
         """Make the chain with these rules and go through it first, both ways; all of it or nothing."""
+        _restore(cluster, self, self.made(rules))
+
+    def made(self, rules: Sequence[str]) -> bytes:
+        """What makes the chain so, for ``iptables-restore --noflush``."""
         lines = [f":{self.name} - [0:0]", *(f"-A {self.name} {rule}" for rule in rules)]
-        _restore(cluster, self, [*lines, *(f"-I {base} 1 -j {self.name}" for base in _BASES)])
+        return _table([*lines, *(f"-I {base} 1 -j {self.name}" for base in _BASES)])
 
     def counted(self, cluster: Cluster) -> int:
         """How many packets its rules dropped or refused; 0 when the pod is gone."""
@@ -127,7 +131,7 @@ def _remove(cluster: Cluster, what: dict[str, Any]) -> None:
     def gone() -> bool:
         lines = removal(_saved(cluster, chain) or "", chain.name)
         if lines:
-            _restore(cluster, chain, lines)
+            _restore(cluster, chain, _table(lines))
         return not lines
 
     # A pod that ends meanwhile makes a command fail, and has no sandbox at the next look.
@@ -140,10 +144,13 @@ def _saved(cluster: Cluster, chain: PodChain) -> str | None:
     return None if saved is None else saved.require("iptables-save in the pod's namespace").decode(errors="replace")
 
 
-def _restore(cluster: Cluster, chain: PodChain, lines: Sequence[str]) -> None:
+def _table(lines: Sequence[str]) -> bytes:
+    return "\n".join(["*filter", *lines, "COMMIT", ""]).encode()
+
+
+def _restore(cluster: Cluster, chain: PodChain, table: bytes) -> None:
     """Change the filter table, all lines or none."""
-    text = "\n".join(["*filter", *lines, "COMMIT", ""])
-    done = in_sandbox(cluster, chain.node, chain.uid, "iptables-restore -w --noflush", stdin=text.encode())
+    done = in_sandbox(cluster, chain.node, chain.uid, "iptables-restore -w --noflush", stdin=table)
     if done is None:
         raise StackError(f"there is no sandbox of pod {chain.uid} on {chain.node}")
     done.require("iptables-restore in the pod's namespace")

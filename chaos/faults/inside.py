@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from chaos.errors import StackError
+from chaos.faults.nodes import runs
 from chaos.process import Executed
 from chaos.stack.cluster import Cluster
 
@@ -19,11 +20,13 @@ def require_own_network(pod: dict[str, Any]) -> None:
         raise StackError(f"pod {pod['metadata']['name']} has no network of its own, but its node's")
 
 
-def in_sandbox(cluster: Cluster, node: str, uid: str, script: str, *, stdin: bytes | None = None) -> Executed | None:
+def in_sandbox(
+    cluster: Cluster, node: str, uid: str, script: str, *arguments: str, stdin: bytes | None = None
+) -> Executed | None:
     """Run a script of ours in the pod's network namespace, with the node's programs.
 
     The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
-    on that node any more.
+    on that node any more, as after the node itself was stopped.
     """
     sandboxes = _crictl(cluster, node, "pods", "--state", "ready", "--label", f"io.kubernetes.pod.uid={uid}")
     if not sandboxes:
@@ -32,7 +35,8 @@ def in_sandbox(cluster: Cluster, node: str, uid: str, script: str, *, stdin: byt
     if not described.ok:  # it went between the two questions
         return None
     pid = json.loads(described.stdout)["info"]["pid"]
-    return cluster.node_exec(node, ["nsenter", "--target", str(pid), "--net", "sh", "-c", script], stdin=stdin)
+    inside = ["nsenter", "--target", str(pid), "--net", "sh", "-c", script, *(["sh", *arguments] if arguments else [])]
+    return cluster.node_exec(node, inside, stdin=stdin)
 
 
 def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:
@@ -49,5 +53,7 @@ def running_container(cluster: Cluster, node: str, uid: str, container: str) -> 
 def _crictl(cluster: Cluster, node: str, what: str, *filters: str) -> list[str]:
     listed = cluster.node_exec(node, ["crictl", what, "--quiet", *filters])
     if not listed.ok:
+        if not runs(cluster, node):  # and with it all that was in it
+            return []
         raise StackError(f"the container runtime of {node} does not answer: {listed.error_text.strip()}")
     return listed.text.split()

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chaos.errors import StackError
+from chaos.faults.nodes import runs
 from chaos.stack.cluster import Cluster
 
 # The size of a page, /proc/PID/stat of each, a NUL, and FILE:ARGUMENT of each argument of each, with a NUL after it.
@@ -54,8 +55,10 @@ class Process:
 
 
 def processes(cluster: Cluster, node: str, owner: str) -> list[Process]:
-    """All of a pod, by its UID, or of one container, by its ID; none when it is gone."""
+    """All of a pod, by its UID, or of one container, by its ID; none when it is gone, be it with its node."""
     listed = cluster.node_exec(node, ["sh", "-c", _LIST, "sh", owner])
+    if not listed.ok and not runs(cluster, node):
+        return []
     return parse(listed.require(f"the processes of {owner} on {node}").decode(errors="replace"))
 
 

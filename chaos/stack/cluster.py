@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from threading import Thread
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
@@ -24,13 +28,16 @@ from kubernetes import client, config
 
 from chaos.errors import StackError
 from chaos.process import Executed, run
+from chaos.signals import Deadline, checkpoint
 from chaos.waiting import until
 
 Object = dict[str, Any]
 Command = list[str]  # for annotations inside `Cluster`, where `list` is the method
+T = TypeVar("T")
 
 FIELD_MANAGER = "kuberay-chaos"
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
+_LOOK_EVERY = 0.2
 _KUBECTL_EXIT_LINE = b"command terminated with exit code "
 
 
@@ -208,7 +215,10 @@ class Cluster:
         content_type: str = "application/json",
         timeout: float = _READ_SECONDS,
     ) -> Object:
-        """One request and its JSON answer. Raises `ApiError` when refused, `StackError` when there was no answer."""
+        """One request and its JSON answer. Raises `ApiError` when refused, `StackError` when there was no answer.
+
+        Once a signal has asked for the end, that is waited for no longer than everything else is.
+        """
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -217,14 +227,19 @@ class Cluster:
         url = self.api.configuration.host + path + ("?" + urlencode(query) if query else "")
         try:
             # Straight to the client's connection pool: a retry hidden in here would be a second write to the cluster.
-            answer = self.api.rest_client.pool_manager.request(
-                method,
-                url,
-                body=None if body is None else json.dumps(body).encode(),
-                headers=headers,
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=timeout),
-                retries=False,
+            answer = _unless_ended(
+                partial(
+                    self.api.rest_client.pool_manager.request,
+                    method,
+                    url,
+                    body=None if body is None else json.dumps(body).encode(),
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=timeout),
+                    retries=False,
+                )
             )
+        except TimeoutError:
+            raise StackError(f"the API server of {self.name} did not answer {method} {path} before the end") from None
         except urllib3.exceptions.HTTPError as error:
             raise StackError(f"the API server of {self.name} did not answer {method} {path}: {error}") from error
         if answer.status >= 400:
@@ -319,6 +334,28 @@ class Cluster:
 
         what = f"{resource.removesuffix('s')} {namespace}/{name}"
         return until(rolled_out, what=what, deadline=seconds, error=StackError)
+
+
+def _unless_ended(ask: Callable[[], T]) -> T:
+    """What it answers. Raises TimeoutError when the run ends before that.
+
+    A read that blocks can't be cut short, so it is done in a thread that can be left to itself.
+    """
+    answered: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answered.set_result(ask())
+        except BaseException as problem:  # whatever it is, it is the caller's
+            answered.set_exception(problem)
+
+    ends = Deadline(math.inf)
+    Thread(target=work, name="request", daemon=True).start()
+    while wait([answered], timeout=min(ends.left, _LOOK_EVERY)).not_done:
+        checkpoint()
+        if not ends.left:
+            raise TimeoutError
+    return answered.result()
 
 
 def _api_client(kubeconfig: Path, context: str | None) -> client.ApiClient:

@@ -30,8 +30,8 @@ from chaos.paths import stack_dir
 from chaos.settings import GivenCluster, Settings
 from chaos.stack.cluster import Cluster
 from chaos.stack.kind import StackFolder
-from chaos.stack.record import StackRecord
-from chaos.stack.stack import heal_leftovers
+from chaos.stack.record import GIVEN, StackRecord
+from chaos.stack.stack import heal_leftovers, record_path
 
 # Fields of a kubeconfig that name files, which may be relative to it.
 _FILES = {
@@ -67,10 +67,12 @@ def attach(settings: Settings, given: GivenCluster, console: Console, *, healed:
     folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic_write(folder.kubeconfig, yaml.safe_dump(private_copy(given)))
     cluster = Cluster(settings.name, folder.kubeconfig)
+    console.info(f"the cluster of context {given.context}; what is kept of it here is under the name {settings.name}")
     with console.step(f"Looking at the cluster of context {given.context}", expect=2):
         versions = _versions(cluster, settings, console)
     # No source of images is ours, so nothing is known of them but their names.
-    record = StackRecord(settings.fingerprint(), "", "given", versions, sealed=False, manifests="")
+    record = StackRecord(settings.fingerprint(), "", GIVEN, versions, sealed=False, manifests="")
+    record.save(record_path(folder.root))
     attached = Given(settings, cluster, folder, record)
     if healed:
         _, failed = heal_leftovers(cluster, attached.undo_log, console)

@@ -4,6 +4,7 @@ A stack that is up is not an orphan, whoever stood it up, and nothing is while a
 
 - containers and networks with our label are, when the folder of their stack is gone: nobody knows of them any more;
 - a stack is, when its cluster is gone (its folder is left), or when its stand-up was never completed;
+- what is kept of a cluster of the user's never is: it may be needed to heal that;
 - containers and networks beside a stack's own (a probe's, a proxy's) are, since they live no longer than a run;
 - a lock is, when its holder died without releasing it.
 """
@@ -24,7 +25,7 @@ from chaos.paths import stack_dir, state_dir
 from chaos.stack.engine import FOLDER_LABEL, STACK_LABEL, Engine
 from chaos.stack.images.bake import BAKE_LABEL
 from chaos.stack.kind import node_names
-from chaos.stack.stack import lock_path, record_path
+from chaos.stack.stack import is_given, lock_path, record_path
 
 # Baking takes a minute or two; a container that does it after an hour has lost its run.
 _BAKE_SECONDS = 3600.0
@@ -127,7 +128,7 @@ def _name_of(kind: str) -> str:
 
 def _of_stack(engine: Engine, folder: Path, things: list[_Thing]) -> Iterator[Orphan]:
     stack = folder.name
-    if held(_lock_beside(folder)):
+    if held(_lock_beside(folder)) or is_given(folder):
         return
     network = f"{stack}-net"
     # A cluster of this name without our network is someone else's.

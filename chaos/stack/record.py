@@ -8,6 +8,9 @@ from pathlib import Path
 
 from chaos.locks import atomic_write
 
+# In the place of an image source, where the cluster is one of the user's.
+GIVEN = "given"
+
 
 @dataclass(frozen=True)
 class StackRecord:

@@ -35,7 +35,7 @@ from chaos.stack.images.choose import choose
 from chaos.stack.images.source import ImageSource, Provided
 from chaos.stack.kind import Kind, StackFolder, node_names
 from chaos.stack.node_containers import NodeContainers
-from chaos.stack.record import StackRecord
+from chaos.stack.record import GIVEN, StackRecord
 
 
 def lock_path(name: str) -> Path:
@@ -122,7 +122,19 @@ def join(settings: Settings, console: Console) -> Stack:
 
 
 def down(settings: Settings, console: Console) -> None:
-    """Remove the stack with all that it left in Docker, and the engine if we started it."""
+    """Remove the stack with all that it left in Docker, and the engine if we started it.
+
+    Of a cluster of the user's only what is kept here goes, and not what is needed to heal it.
+    """
+    if is_given(stack_dir(settings.name)):
+        if pending := UndoLog(StackFolder(stack_dir(settings.name)).undo_log).pending():
+            raise StackError(
+                f"{len(pending)} undos of {settings.name}, a cluster of yours, are left",
+                fix=f"`kuberay-chaos heal --name {settings.name}` first",
+            )
+        shutil.rmtree(stack_dir(settings.name))
+        console.info(f"{settings.name} is a cluster of yours and stays; what was kept of it here is removed")
+        return
     answer = docker_engine.reachable()
     if answer.ok:
         engine = Engine()
@@ -191,6 +203,12 @@ def _record(
 def record_path(folder: Path) -> Path:
     """The record of the stack with this folder; it is there once the stack was complete."""
     return folder / "stack.json"
+
+
+def is_given(folder: Path) -> bool:
+    """Whether the folder is kept of a cluster of the user's, which has nothing to do with an engine."""
+    record = StackRecord.load(record_path(folder))
+    return record is not None and record.source == GIVEN
 
 
 def _find_running(kind: Kind, wanted: StackRecord, settings: Settings, console: Console) -> Cluster | None:
@@ -265,11 +283,14 @@ def heal_running(settings: Settings) -> tuple[list[str], list[str]]:
     pending = log.pending()
     if not pending:
         return [], log.unreadable()
-    _require_cluster(settings.name, folder, pending=len(pending))
-    engine = Engine()
-    cluster = Cluster(
-        settings.name, folder.kubeconfig, folder.kubectl, _on_node(engine), node_control=NodeContainers(engine)
-    )
+    if is_given(folder.root):
+        cluster = Cluster(settings.name, folder.kubeconfig)
+    else:
+        _require_cluster(settings.name, folder, pending=len(pending))
+        engine = Engine()
+        cluster = Cluster(
+            settings.name, folder.kubeconfig, folder.kubectl, _on_node(engine), node_control=NodeContainers(engine)
+        )
     healed, failed = heal(cluster, log)
     if failed and (silence := _silence(cluster)):
         left = len(log.pending())

@@ -102,7 +102,7 @@ KINDS: Mapping[str, Row] = {
     "partition, reject": Row(Partition, _between(Mode.REJECT, Direction.BOTH)),
     "partition, reset": Row(Partition, _between(Mode.RESET, Direction.BOTH)),
     "loss": Row(Loss, _busy(lambda pod: Loss.of(pod, percent=30))),
-    "delay": Row(Delay, _busy(lambda pod: Delay.of(pod, milliseconds=100))),
+    "delay": Row(Delay, lambda stage: Delay.of(stage.pod("late"), milliseconds=100)),
     "network-policy": Row(
         NetworkPolicy,
         lambda stage: NetworkPolicy.ingress(stage.pod("server"), 7000, probed_from=stage.pod("client")),

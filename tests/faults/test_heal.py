@@ -4,6 +4,7 @@ import pytest
 
 from chaos.errors import StackError
 from chaos.faults.cpu_pressure import CpuPressure
+from chaos.faults.delay import Delay
 from chaos.faults.loss import Loss
 from chaos.faults.memory_pressure import MemoryPressure
 from chaos.faults.network_policy import NetworkPolicy
@@ -17,6 +18,7 @@ FAULTS = {
     "reject": lambda pod, other: Partition.between(pod, [other], mode=Mode.REJECT),
     "reset": lambda pod, other: Partition.between(pod, [other], mode=Mode.RESET),
     "loss": lambda pod, other: Loss.of(pod, percent=10),
+    "delay": lambda pod, other: Delay.of(pod, milliseconds=100),
     "stop": lambda pod, other: StopProcess.of(pod),
     "stop by name": lambda pod, other: StopProcess.of(pod, process="python3"),
     "policy": lambda pod, other: NetworkPolicy.ingress(pod, 7000, probed_from=other),

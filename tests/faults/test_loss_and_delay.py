@@ -1,12 +1,7 @@
 """Packets that are lost or late, on one pod and no other."""
 
-import pytest
-
-from chaos.errors import FeatureMissing
 from chaos.faults.delay import Delay
 from chaos.faults.loss import Loss
-from chaos.kernel import FEATURES, has
-from chaos.machine import LocalMachine
 from chaos.waiting import until
 
 # What TCP waits at least before it sends again.
@@ -29,14 +24,10 @@ def test_loss_makes_exchanges_wait_and_loses_none(inject, stand_in, connect, rul
     assert rules(lossy) == before
 
 
-def test_delay_where_the_kernel_has_it_and_is_told_where_not(inject, stand_in, connect):
+def test_what_a_pod_sends_waits_also_in_an_open_connection_which_goes_on(cluster, inject, stand_in, connect, rules):
     server, late, other = stand_in("server"), stand_in("late"), stand_in("other")
     client, prompt = (connect(pod, server["status"]["podIP"]) for pod in (late, other))
-    [netem] = [feature for feature in FEATURES if feature.name == "netem"]
-    if has(LocalMachine(), netem) is False:
-        with pytest.raises(FeatureMissing, match="delay needs netem"), inject(Delay.of(late, milliseconds=300)):
-            pytest.fail("the block must not run")
-        return
+    before, processes = rules(late), on_node(cluster, late)
     with inject(Delay.of(late, milliseconds=300)):
         since, elsewhere = len(client.took) + 1, len(prompt.took) + 1
         until(lambda: len(client.took) > since + 3, what="exchanges that are late", deadline=30)
@@ -44,3 +35,12 @@ def test_delay_where_the_kernel_has_it_and_is_told_where_not(inject, stand_in, c
         assert min(prompt.took[elsewhere:]) < 0.3
     since = len(client.took) + 1
     until(lambda: min(client.took[since:], default=1) < 0.3, what="an exchange that is prompt again", deadline=30)
+    assert client.error is None
+    assert rules(late) == before
+    assert on_node(cluster, late) == processes
+
+
+def on_node(cluster, pod):
+    """How many Python programs the pod's node runs of its own, outside of all pods."""
+    script = "for p in $(grep -LE 'kubepods|kubelet-' /proc/[0-9]*/cgroup); do cat ${p%cgroup}comm; done | grep -c python; true"
+    return cluster.node_exec(pod["spec"]["nodeName"], ["sh", "-c", script]).require("processes").strip()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from chaos import signals
 from chaos.errors import StackError
 from chaos.process import Executed
 from chaos.stack import cluster as module
@@ -206,3 +207,20 @@ def test_a_kubectl_that_cannot_run_is_no_answer_of_the_pod(tmp_path: Path) -> No
     executed = handle.exec("ns", "p", ["true"], timeout=1)
     assert executed.code is None
     assert b"can't be run" in executed.stderr
+
+
+def test_an_answer_is_not_waited_for_beyond_the_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "_state", signals._State())
+    monkeypatch.setattr(signals, "END_SECONDS", 0.0)
+
+    class Silent:
+        @staticmethod
+        def request(method: str, url: str, **options: Any) -> None:
+            signals._state.asked = time.monotonic()
+            time.sleep(30)
+
+    cluster.api.rest_client.pool_manager = Silent()
+    began = time.monotonic()
+    with pytest.raises(StackError, match=r"did not answer GET .* before the end"):
+        cluster.get("pods", "ns", "p")
+    assert time.monotonic() - began < 5

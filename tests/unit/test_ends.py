@@ -31,8 +31,9 @@ from pathlib import Path
 import pytest
 from kubernetes.client import ApiClient, Configuration
 
-from chaos import reports
+from chaos import reports, signals
 from chaos.checks.base import check
+from chaos.errors import StackError
 from chaos.faults.base import Fault
 from chaos.faults.undo import Undo, UndoLog, undoer
 from chaos.process import Executed, run
@@ -40,8 +41,10 @@ from chaos.stack import stack
 from chaos.stack.kind import StackFolder
 from chaos.stack.record import StackRecord
 from chaos.verdict import Finding, Outcome
+from chaos.waiting import until
 
 HERE = Path(__file__).parent
+signals.END_SECONDS = 2.0  # the reports take their time too, on a machine that has much else to do
 
 
 class Nothing(BaseHTTPRequestHandler):
@@ -157,6 +160,30 @@ class Mark(Fault):
         return {"seen": True}
 
 
+@undoer("stuck")
+def never_undone(cluster, what):
+    say("undoing")
+    until(lambda: False, what="an answer", deadline=60, error=StackError)
+
+
+@dataclass(frozen=True)
+class Stuck(Mark):
+    name = "stuck"
+
+    def undo(self, reach):
+        return [Undo("stuck", {})]
+
+
+@dataclass(frozen=True)
+class Lasting(Mark):
+    """Undone at once, with an effect that goes on for long."""
+
+    name = "lasting"
+
+    def relieved(self, reach):
+        return until(lambda: None, what="the end of the effect", deadline=60, error=StackError)
+
+
 @check
 def always(history):
     return Finding(Outcome.HOLDS, "it always does")
@@ -175,7 +202,8 @@ import time
 import pytest
 from chaos.experiment import experiment
 from chaos.settings import Level
-from stand import Mark, always, never_ends_well, say
+from chaos.stack.cluster import _unless_ended
+from stand import Lasting, Mark, Stuck, always, never_ends_well, say
 
 @experiment(("FT-2", "gcs-ft"), seconds=1, level=Level.SMOKE)
 def test_done_before(lab):
@@ -366,6 +394,38 @@ def test_a_signal_while_a_fault_is_in_force(child, signals, code):
         "unknown", f"the experiment ended in an error: interrupted: {signals[0].name}",
     )  # fmt: skip
     assert "later" not in running.steps
+
+
+def test_a_signal_while_the_api_server_does_not_answer_and_what_cannot_be_undone(child):
+    """A read blocks, so does the undo, and both would for a minute."""
+    running = child("""
+    with lab.inject(Stuck()):
+        say("held")
+        _unless_ended(lambda: time.sleep(60))
+""")
+    running.start()
+    running.reaches("held")
+    running.tell(INT)
+    assert running.ends() == 130, running.output
+    running.assert_reported()
+    assert [undo.kind for _, _, undo in UndoLog(running.folder / "stack" / "undo.jsonl").pending()] == ["stuck"]
+    assert running.verdicts["cut_short"][0] == "unknown"
+    assert "later" not in running.steps
+
+
+def test_who_interrupts_does_not_wait_for_the_end_of_an_effect_that_was_undone(child):
+    running = child("""
+    with lab.inject(Lasting()) as mark:
+        say("held")
+        mark.hold(60)
+""")
+    running.start()
+    running.reaches("held")
+    running.tell(TERM)
+    assert running.ends() == 143, running.output
+    running.assert_undone(2)
+    [undone] = [e for e in running.history if e.get("fault") == "lasting" and e["step"] == "undone"]
+    assert "the end of the effect" in undone["detail"]["not_seen"]
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.05])

@@ -6,11 +6,16 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from chaos import signals
-from chaos.signals import Interrupted, handled, raised, shielded
+from chaos.errors import NotReached
+from chaos.process import run
+from chaos.signals import END_SECONDS, Deadline, Interrupted, handled, raised, shielded
+from chaos.waiting import until
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -176,3 +181,52 @@ def test_a_process_that_is_told_twice_undoes_once_and_exits_as_the_first_signal_
         os.kill(child.pid, signal.SIGINT)
         assert child.communicate(b"go on\n", timeout=10)[0] == b"undone\n"
     assert child.returncode == 143
+
+
+# --- what may take long in peace --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The monotonic clock; it stands until it is told otherwise."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(signals.time, "monotonic", lambda: clock.now)
+    return clock
+
+
+def ask_for_the_end():
+    with contextlib.suppress(Interrupted), handled():
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_deadline_is_its_own_until_a_signal_asks_for_the_end(clock):
+    short, long = Deadline(5), Deadline(60)
+    clock.now += 3
+    assert (short.left, long.left) == (2, 57)
+    ask_for_the_end()
+    assert (short.left, long.left) == (2, END_SECONDS)
+    clock.now += 6
+    ask_for_the_end()
+    assert (short.left, long.left) == (0, END_SECONDS - 6), "the first signal counts"
+    assert Deadline(60).left == END_SECONDS - 6
+    clock.now += 60
+    assert long.left == 0
+    assert 0 < Deadline(60).left < 1, "what only begins then is still tried"
+
+
+def test_what_may_take_its_time_is_not_hurried(clock):
+    ask_for_the_end()
+    clock.now += 60
+    with signals.unhurried():
+        assert Deadline(60).left == 60
+    assert Deadline(60).left < 1
+
+
+def test_nothing_that_is_waited_for_outlasts_the_end(monkeypatch):
+    monkeypatch.setattr(signals, "END_SECONDS", 0.3)
+    ask_for_the_end()
+    began = time.monotonic()
+    with pytest.raises(NotReached):
+        until(lambda: False, what="it", deadline=30)
+    assert run(["sleep", "30"], timeout=30, check=False).code is None
+    assert time.monotonic() - began < 5

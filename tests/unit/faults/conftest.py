@@ -18,6 +18,8 @@ EVERYTHING = ":/"
 class FakeCluster:
     """What is broken in it, by name; things in ``stuck`` can't be repaired."""
 
+    name = "demo"
+
     def __init__(self):
         self.broken = set()
         self.stuck = set()

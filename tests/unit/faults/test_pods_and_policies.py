@@ -3,8 +3,7 @@
 import pytest
 
 from chaos.errors import NoEffect, StackError
-from chaos.faults import delay, network_policy, restart_container
-from chaos.faults.delay import Delay
+from chaos.faults import network_policy, restart_container
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.network_policy import NetworkPolicy
 from chaos.faults.restart_container import RestartContainer
@@ -188,27 +187,3 @@ def test_the_container_that_was_chosen_is_stopped_and_no_successor(pod, local_no
 def test_a_container_that_does_not_run_can_not_be_restarted(pod):
     with pytest.raises(StackError, match="not running"):
         RestartContainer.of(pod())
-
-
-# --- delay
-
-SHOWN = """\
-qdisc netem c4a0: root refcnt 13 limit 1000 delay 100ms
- Sent 1960 bytes 21 pkt (dropped 0, overlimits 0 requeues 0)
- backlog 98b 1p requeues 0
-"""
-
-
-def test_our_queue_is_told_by_its_handle_and_counts():
-    assert delay.has_queue(SHOWN, "c4a0:")
-    assert not delay.has_queue(SHOWN, "c4a1:")
-    assert (delay.packets(SHOWN, "c4a0:"), delay.packets(SHOWN, "c4a1:")) == (21, 0)
-    assert delay.packets("qdisc noqueue 0: root refcnt 2\n Sent 9 bytes 9 pkt\n", "c4a0:") == 0
-
-
-def test_handles_of_queues(pod):
-    handles = {Delay.of(pod(), milliseconds=50).handle for _ in range(200)}
-    assert len(handles) > 100
-    assert all(0x1000 <= int(handle.rstrip(":"), 16) < 0xFFFF for handle in handles)
-    with pytest.raises(StackError, match="no handle of ours"):
-        perform(None, Undo("pod-queue", {"node": "n", "uid": "u", "handle": "1: ; reboot"}))

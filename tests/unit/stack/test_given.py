@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from chaos import signals
+from chaos import cli, signals
 from chaos.console import Console
 from chaos.errors import BusyError, FeatureMissing, NoEffect, NotAllowed, StackError, UsageError
 from chaos.experiment import Declaration
@@ -29,6 +29,7 @@ from chaos.locks import hold
 from chaos.run import Run
 from chaos.settings import Level, Settings
 from chaos.sharing import Member
+from chaos.stack import stack
 from chaos.stack.given import private_copy
 from chaos.stack.stack import lock_path
 from chaos.verdict import Outcome
@@ -352,6 +353,20 @@ def test_what_a_dead_run_left_is_undone_first(file, console, kubectl, servers):
         assert ("GET", role) in servers[0].requests
         assert run.stack.undo_log.pending() == []
     assert "healed what a run left behind: refuse-write-1" in (file.parent / "said").read_text()
+
+
+def test_what_a_dead_run_left_is_undone_by_name_without_docker_and_without_the_users_file(
+    file, console, kubectl, servers, monkeypatch, capfd
+):
+    monkeypatch.setattr(stack.docker_engine, "reachable", lambda: pytest.fail("Docker was asked"))
+    with Run(settings(file), console) as run:
+        log, name = run.stack.undo_log, run.settings.name
+    log.append("refuse-write-1", [Undo("cluster-role-rules", {"name": "kuberay-operator", "rules": []})])
+    file.unlink()
+    assert cli.main(["heal", "--name", name]) == 0
+    assert "refuse-write-1: cluster-role-rules undone" in capfd.readouterr().out
+    assert log.pending() == []
+    assert servers[1].connections == 0
 
 
 def test_two_runs_on_one_cluster_exclude_each_other_whatever_the_file(file, tmp_path, servers, console):

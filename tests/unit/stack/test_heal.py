@@ -13,6 +13,7 @@ from chaos.process import Executed
 from chaos.settings import Settings
 from chaos.stack import stack
 from chaos.stack.kind import StackFolder
+from chaos.stack.record import GIVEN, StackRecord
 
 
 class FakeCluster:
@@ -122,6 +123,30 @@ def test_a_cluster_that_is_gone_needs_no_healing_but_removal(docker, log, heal, 
     assert code == 4
     assert "is gone" in err
     assert "kuberay-chaos down" in err
+
+
+@pytest.fixture
+def given(log):
+    """The stack is none of ours, but a cluster of the user's."""
+    StackRecord("", "", GIVEN, {}, sealed=False, manifests="").save(stack.record_path(stack_dir("demo")))
+
+
+@pytest.mark.usefixtures("given")
+def test_a_cluster_of_the_users_is_healed_without_docker(cluster, docker, log, heal):
+    docker.answer, docker.nodes = Executed(1, b"", b"no Docker"), []
+    assert heal() == (0, "fault-b: repair undone\nfault-a: repair undone\n2 undone\n", "")
+    assert not cluster.broken
+
+
+@pytest.mark.usefixtures("given")
+def test_what_is_kept_of_a_cluster_of_the_users_goes_once_it_is_healed(cluster, docker, log, heal, capfd):
+    docker.answer = Executed(1, b"", b"no Docker")
+    assert cli.main(["down", "--name", "demo"]) == 4
+    assert "`kuberay-chaos heal --name demo` first" in capfd.readouterr().err
+    assert len(log.pending()) == 2
+    heal()
+    assert cli.main(["down", "--name", "demo"]) == 0
+    assert not stack_dir("demo").exists()
 
 
 def test_nothing_is_asked_where_there_is_nothing_to_heal(docker):

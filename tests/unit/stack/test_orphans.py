@@ -19,6 +19,7 @@ from chaos.stack import orphans, stack
 from chaos.stack.engine import FOLDER_LABEL, STACK_LABEL
 from chaos.stack.images.bake import BAKE_LABEL
 from chaos.stack.kind import CLUSTER_LABEL
+from chaos.stack.record import GIVEN, StackRecord
 
 DIES = """
 import os, signal, sys
@@ -143,6 +144,12 @@ def test_a_foreign_cluster_of_the_same_name_is_left_alone(engine):
     folder_of("demo")
     engine.add("container", "demo-control-plane", **{CLUSTER_LABEL: "demo"})
     assert names(engine) == [("folder", "demo")]
+
+
+def test_what_is_kept_of_a_cluster_of_the_users_is_no_orphan(engine):
+    folder = folder_of("given-0123456789", complete=False)
+    StackRecord("", "", GIVEN, {}, sealed=False, manifests="").save(stack.record_path(folder))
+    assert names(engine) == []
 
 
 @pytest.mark.parametrize("complete", [True, False])
