@@ -22,6 +22,7 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.reader import History
@@ -80,6 +81,7 @@ class Lab:
         images: Mapping[str, str],
         ray_version: str,
         ledger: Path | None,
+        other_operator: Callable[[str, bool], ReplaceOperator],
         turn: Turn | None = None,
     ) -> None:
         self.cluster = cluster
@@ -87,6 +89,7 @@ class Lab:
         self.expect = Expect(writer)
         self.injector = injector
         self._turn = turn
+        self._other_operator = other_operator
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
@@ -548,6 +551,14 @@ class Lab:
         """The operator's pod; remembers who holds the lease, for `operator_leads_again`."""
         self.holder = kuberay.lease_holder(self.cluster)
         return kuberay.operator_pod(self.cluster)
+
+    def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
+        """The fault that puts another version of the operator in, with its definitions or on those that are there.
+
+        What it needs is made in its turn: to build an operator keeps all processors busy.
+        """
+        self.take_turn()
+        return self._other_operator(version, definitions)
 
     def operator_settled(self) -> None:
         """Wait until there is one operator and it leads, as other experiments rely on."""

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partialmethod
+from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn, cast, get_type_hints
 
@@ -28,6 +29,7 @@ from chaos.experiment import Declaration
 from chaos.faults.base import Fault, Scope
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.history.entry import Entry
 from chaos.lab import SETTLE_SECONDS, Lab
 from chaos.repetition import in_words
@@ -129,6 +131,7 @@ class Rehearsal(Lab):
         super().__init__(
             cluster=cast(Any, _Nothing()), writer=cast(Any, _Voice(experiment)), injector=cast(Any, _Nothing()),
             console=cast(Any, _Nothing()), images={}, ray_version=settings.versions.ray, ledger=None,
+            other_operator=cast(Any, _Nothing()),
         )  # fmt: skip
         self.expect = cast(Any, self._expect)
         self._settings = settings
@@ -249,6 +252,11 @@ class Rehearsal(Lab):
 
     def operator(self) -> Object:
         return self._pod(kuberay.NAMESPACE, "the operator")
+
+    def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
+        self.take_turn()
+        own = kuberay.Release(self._settings.versions.kuberay, "", Path())
+        return ReplaceOperator(kuberay.Release(version, "", Path()), own, definitions)
 
     def leader(self) -> Object:
         return self._pod(kuberay.NAMESPACE, "the operator that leads")

@@ -21,6 +21,7 @@ from chaos.checks.head_recreated import head_recreated
 from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
 from chaos.checks.one_writer import one_writer
+from chaos.checks.operator_replaced import job_kept, pods_kept
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_access import redis_answers, redis_out_of_reach
@@ -62,6 +63,7 @@ __all__ = [
     "id_accepted_again",
     "id_refused",
     "job_failed",
+    "job_kept",
     "job_remembered",
     "keys_left",
     "keys_removed",
@@ -74,6 +76,7 @@ __all__ = [
     "operator_killed_in_window",
     "owned_gone",
     "owned_kept",
+    "pods_kept",
     "redis_answers",
     "redis_failed_over",
     "redis_out_of_reach",
