@@ -266,6 +266,9 @@ class Rehearsal(Lab):
         pod["metadata"]["labels"]["ray.io/cluster"] = cluster.name
         return pod
 
+    def worker(self, cluster: RayClusterHandle) -> Object:
+        return self._pod(cluster.namespace, f"a worker of {cluster.name}")
+
     def raycluster(self, cluster: RayClusterHandle) -> Object:
         return _object(cluster.namespace, cluster.name)
 
@@ -333,11 +336,13 @@ BY_THEIR_OWN_WORDS = {
         "submit_driver",
     ],
     "wait": [
-        "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
+        "cleanup_ends", "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
         "operator_settled", "pods_made", "ray_cluster_made", "ray_job_runs", "rayjob_gone", "rayjob_reaches", "ready",
-        "record_redis", "submitter_finished", "submitter_job", "write_refused",
+        "record_redis", "submitter_finished", "submitter_job", "work_goes_on", "write_refused",
     ],
-    "look": ["functional", "record_job", "record_keys", "record_ledger", "record_submissions", "record_writes"],
+    "look": [
+        "functional", "record_job", "record_keys", "record_ledger", "record_steps", "record_submissions", "record_writes",
+    ],
     "": ["cluster_of", "now", "redis_single_pod", "submission_of", "submitter_pod"],
 }  # fmt: skip
 
