@@ -22,6 +22,7 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.reader import History
@@ -80,6 +81,7 @@ class Lab:
         images: Mapping[str, str],
         ray_version: str,
         ledger: Path | None,
+        other_operator: Callable[[str, bool], ReplaceOperator],
         turn: Turn | None = None,
     ) -> None:
         self.cluster = cluster
@@ -87,6 +89,7 @@ class Lab:
         self.expect = Expect(writer)
         self.injector = injector
         self._turn = turn
+        self._other_operator = other_operator
         self._console = console
         self._images = images  # role (ray, redis) → official name
         self._ray_version = ray_version
@@ -124,13 +127,14 @@ class Lab:
     # --- workloads --------------------------------------------------------------------------------------------------
 
     def ray_cluster(
-        self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
+        self, arm: str, *, ft: bool, annotated: bool = False, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
         head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
         spec: Mapping[str, object] | None = None,
     ) -> RayClusterHandle:  # fmt: skip
         """Create a Ray cluster in a namespace of its own; `ready` waits for it.
 
-        ``storage`` is its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
+        ``annotated`` asks for fault tolerance by annotation, as versions of KubeRay do that have no field for it. ``storage`` is
+        its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
         """
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
             raise FeatureMissing(
@@ -140,8 +144,8 @@ class Lab:
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env, storage=storage,
-            spec=spec, arm=arm, ledger=self._ledger is not None,
+            annotated=annotated, redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env,
+            storage=storage, spec=spec, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -149,12 +153,14 @@ class Lab:
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
     def rayjob(
-        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
-        spec: Mapping[str, object] | None = None,
+        self, arm: str, *, exit_code: int = 0, stubborn: bool = False, steps: bool = False, checkpoint: bool = False,
+        backoff_limit: int = 0, ft: bool = False, workers: int = 0, spec: Mapping[str, object] | None = None,
     ) -> RayJobHandle:  # fmt: skip
         """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
 
-        A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
+        A ``stubborn`` one writes all the time and goes on when it is told to stop. One with ``steps`` records its progress, and
+        with a ``checkpoint`` goes on from it when it is run again. Its head does the work itself unless there are ``workers``.
+        ``spec`` replaces further fields of its spec.
         """
         folder = self._ledger_folder()
         self._starting()
@@ -162,11 +168,12 @@ class Lab:
         path = folder / f"{namespace}.jsonl"
         seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
-        entrypoint += ["--stubborn"] if stubborn else []
+        options = {"--stubborn": stubborn, "--steps": steps, f"--checkpoint={seen_by_pods}.checkpoint": checkpoint}
+        entrypoint += [option for option, asked in options.items() if asked]
         return ray.create_rayjob(
             self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
-            spec={"backoffLimit": backoff_limit, **(spec or {})},
+            workers=workers, spec={"backoffLimit": backoff_limit, **(spec or {})},
         )  # fmt: skip
 
     def release(self, job: RayJobHandle) -> None:
@@ -391,7 +398,8 @@ class Lab:
     def submit(self, job: RayJobHandle, submission_id: str) -> None:
         """Submit an entrypoint to the RayJob's cluster past the operator; Ray's answer is recorded.
 
-        It writes into the RayJob's ledger and ends by itself. It is submitted once: a second try could meet the first.
+        It writes into the RayJob's ledger, once with the ID as a key that is taken once, and ends by itself. It is submitted
+        once: a second try could meet the first.
         """
         handle = self.cluster_of(job)
         until(
@@ -400,7 +408,7 @@ class Lab:
         )  # fmt: skip
         self._probe(
             "submission", {**job_target(job), "submission_id": submission_id},
-            lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0"),
+            lambda: submit(self.cluster, handle, submission_id, f"{_ENTRYPOINT} --seconds=0 --keyed"),
         )  # fmt: skip
 
     def record_submissions(self, job: RayJobHandle) -> None:
@@ -409,8 +417,37 @@ class Lab:
         self._probe("submissions", job_target(job), lambda: {"ok": True, "ids": submission_ids(self.cluster, handle)})
 
     def record_ledger(self, job: RayJobHandle) -> None:
-        """The executions by the ledger: its ``start`` lines."""
-        self._probe("ledger", job_target(job), lambda: {"ok": True, "lines": self._ledger_lines(job, "start")})
+        """The executions by the ledger, its ``start`` lines, and what was written with a key, its ``keyed`` ones."""
+
+        def read() -> dict[str, Any]:
+            return {"ok": True, "lines": self._ledger_lines(job, "start"), "keyed": self._ledger_lines(job, "keyed")}
+
+        self._probe("ledger", job_target(job), read)
+
+    def record_steps(self, job: RayJobHandle) -> None:
+        """The runs of the work by its steps: each with its execution, its first and its last step and when they were done."""
+        self._probe("steps", job_target(job), lambda: {"ok": True, "runs": self._work_runs(job)})
+
+    def work_goes_on(self, job: RayJobHandle, *, steps: int, run: int = 1, deadline: float) -> None:
+        """Wait until so many steps of one run of the work are done, or of a later one. That a later one isn't is a result."""
+        what = f"{steps} steps of the work in {job.namespace}, in run {run} of it"
+        try:
+            with self.step(what, deadline=deadline):
+                until(
+                    lambda: any(each["steps"] >= steps for each in self._work_runs(job)[run - 1 :]),
+                    what=what, deadline=deadline, every=_LOOK_EVERY,
+                )  # fmt: skip
+        except NotReached:
+            if run == 1:
+                raise
+
+    def _work_runs(self, job: RayJobHandle) -> list[dict[str, Any]]:
+        runs: dict[str, dict[str, Any]] = {}
+        for line in self._ledger_lines(job, "step"):
+            began = {"execution": line["execution"], "first": line["step"], "began": line["time"], "steps": 0}
+            run = runs.setdefault(line["run"], began)
+            run |= {"last": line["step"], "ended": line["time"], "steps": run["steps"] + 1}
+        return list(runs.values())
 
     def record_writes(self, job: RayJobHandle) -> None:
         """When a stubborn entrypoint wrote to the outside world, and when it was told to stop, by its own clock."""
@@ -489,15 +526,25 @@ class Lab:
         found: Object = entry["object"]
         return found
 
+    def cleanup_ends(self, cluster: RayClusterHandle, *, since: int, deadline: float) -> None:
+        """Wait until the clean-up Job of a deleted cluster has ended. One that never does is a result."""
+
+        def ended(entry: Entry) -> bool:
+            if entry["what"] != What.OBJECT or entry["resource"] != "jobs" or entry["namespace"] != cluster.namespace:
+                return False
+            labels = entry["object"]["metadata"].get("labels") or {}
+            return labels.get("ray.io/node-type") == "redis-cleanup" and _job_ended(entry["object"])
+
+        with suppress(NotReached):
+            self.seen(ended, what=f"the end of the clean-up in {cluster.namespace}", deadline=deadline, since=since)
+
     def submitter_finished(self, job: RayJobHandle) -> Entry:
         """Wait until the RayJob's submitter Job is Complete or Failed."""
 
         def finished(entry: Entry) -> bool:
             if entry["what"] != What.OBJECT or entry["resource"] != "jobs":
                 return False
-            conditions = entry["object"].get("status", {}).get("conditions") or []
-            ended = any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
-            return ended and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
+            return _job_ended(entry["object"]) and (entry["namespace"], entry["name"]) == (job.namespace, job.name)
 
         return self.seen(finished, what=f"the end of the submitter in {job.namespace}", deadline=60, since=0)
 
@@ -549,6 +596,14 @@ class Lab:
         self.holder = kuberay.lease_holder(self.cluster)
         return kuberay.operator_pod(self.cluster)
 
+    def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
+        """The fault that puts another version of the operator in, with its definitions or on those that are there.
+
+        What it needs is made in its turn: to build an operator keeps all processors busy.
+        """
+        self.take_turn()
+        return self._other_operator(version, definitions)
+
     def operator_settled(self) -> None:
         """Wait until there is one operator and it leads, as other experiments rely on."""
         with self.step("one operator that leads", deadline=LEASE_SECONDS):
@@ -570,6 +625,13 @@ class Lab:
         if pod is None:
             raise NoSteadyState(f"{cluster.namespace}/{cluster.name} has no head pod")
         return pod
+
+    def worker(self, cluster: RayClusterHandle) -> Object:
+        """A worker's pod. Raises NoSteadyState when there is none."""
+        pods = cluster.worker_pods(self.cluster)
+        if not pods:
+            raise NoSteadyState(f"{cluster.namespace}/{cluster.name} has no worker")
+        return pods[0]
 
     def delete_head(self, cluster: RayClusterHandle, *, grace: int = 0) -> DeletePod:
         """The fault that deletes the cluster's head pod."""
@@ -845,6 +907,12 @@ def job_target(job: RayJobHandle) -> JobTarget:
 def restarts(pod: Object) -> int:
     """Restarts of all containers of a pod."""
     return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses") or [])
+
+
+def _job_ended(job: Object) -> bool:
+    """Whether a batch Job is Complete or Failed."""
+    conditions = job.get("status", {}).get("conditions") or []
+    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
 
 
 def runs(pod: Object) -> bool:

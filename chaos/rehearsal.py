@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partialmethod
+from pathlib import Path
 from types import NoneType
 from typing import Any, NoReturn, cast, get_type_hints
 
@@ -28,6 +29,7 @@ from chaos.experiment import Declaration
 from chaos.faults.base import Fault, Scope
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.history.entry import Entry
 from chaos.lab import SETTLE_SECONDS, Lab
 from chaos.repetition import in_words
@@ -129,6 +131,7 @@ class Rehearsal(Lab):
         super().__init__(
             cluster=cast(Any, _Nothing()), writer=cast(Any, _Voice(experiment)), injector=cast(Any, _Nothing()),
             console=cast(Any, _Nothing()), images={}, ray_version=settings.versions.ray, ledger=None,
+            other_operator=cast(Any, _Nothing()),
         )  # fmt: skip
         self.expect = cast(Any, self._expect)
         self._settings = settings
@@ -250,6 +253,11 @@ class Rehearsal(Lab):
     def operator(self) -> Object:
         return self._pod(kuberay.NAMESPACE, "the operator")
 
+    def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
+        self.take_turn()
+        own = kuberay.Release(self._settings.versions.kuberay, "", Path())
+        return ReplaceOperator(kuberay.Release(version, "", Path()), own, definitions)
+
     def leader(self) -> Object:
         return self._pod(kuberay.NAMESPACE, "the operator that leads")
 
@@ -257,6 +265,9 @@ class Rehearsal(Lab):
         pod = self._pod(cluster.namespace, f"the head of {cluster.name}")
         pod["metadata"]["labels"]["ray.io/cluster"] = cluster.name
         return pod
+
+    def worker(self, cluster: RayClusterHandle) -> Object:
+        return self._pod(cluster.namespace, f"a worker of {cluster.name}")
 
     def raycluster(self, cluster: RayClusterHandle) -> Object:
         return _object(cluster.namespace, cluster.name)
@@ -325,11 +336,13 @@ BY_THEIR_OWN_WORDS = {
         "submit_driver",
     ],
     "wait": [
-        "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
+        "cleanup_ends", "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
         "operator_settled", "pods_made", "ray_cluster_made", "ray_job_runs", "rayjob_gone", "rayjob_reaches", "ready",
-        "record_redis", "submitter_finished", "submitter_job", "write_refused",
+        "record_redis", "submitter_finished", "submitter_job", "work_goes_on", "write_refused",
     ],
-    "look": ["functional", "record_job", "record_keys", "record_ledger", "record_submissions", "record_writes"],
+    "look": [
+        "functional", "record_job", "record_keys", "record_ledger", "record_steps", "record_submissions", "record_writes",
+    ],
     "": ["cluster_of", "now", "redis_single_pod", "submission_of", "submitter_pod"],
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ from chaos.console import Console
 from chaos.experiment import Declaration
 from chaos.faults.inject import Injector
 from chaos.faults.known import require_known
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.history.audit import AuditTail
 from chaos.history.logs import LogStreamer
 from chaos.history.reader import History
@@ -197,8 +198,12 @@ class Run:
             images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
             ray_version=self.settings.versions.ray,
             ledger=self.ledger,
+            other_operator=self._other_operator,
             turn=turn,
         )
+
+    def _other_operator(self, version: str, definitions: bool) -> ReplaceOperator:
+        return ReplaceOperator(self.stack.other_operator(version, self.console), self.stack.operator, definitions)
 
     def _remove(self, lab: Lab) -> None:
         """Remove the lab's namespaces in the background."""
@@ -226,14 +231,18 @@ class Run:
     @contextmanager
     def operator(self, version: str) -> Iterator[None]:
         """Another operator version in the running stack for the block; what is judged meanwhile is judged as that version."""
-        own = self.settings.versions.kuberay
-        self.stack.use_operator(version, self.console)
-        self.versions = {**self.versions, "kuberay": version}
+        with self.lab.inject(self.lab.other_operator(version)), self.judged_as(version):
+            yield
+
+    @contextmanager
+    def judged_as(self, version: str) -> Iterator[None]:
+        """What is judged in the block is judged as this operator version, whichever runs when."""
+        own = self.versions
+        self.versions = {**own, "kuberay": version}
         try:
             yield
         finally:
-            self.stack.use_operator(own, self.console)
-            self.versions = {**self.versions, "kuberay": own}
+            self.versions = own
 
     # --- results ----------------------------------------------------------------------------------------------------
 

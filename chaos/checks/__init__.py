@@ -21,18 +21,27 @@ from chaos.checks.head_recreated import head_recreated
 from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
 from chaos.checks.one_writer import one_writer
+from chaos.checks.operator_replaced import job_kept, pods_kept
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
-from chaos.checks.redis_keys import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
+from chaos.checks.redis_keys import (
+    cleanup_failed,
+    cluster_gone,
+    gone_after_cleanup,
+    keys_left,
+    keys_removed,
+    keys_untouched,
+)
 from chaos.checks.resumed import resumed, shut_down_after
-from chaos.checks.stopped_later import stopped_later
-from chaos.checks.submission_id import id_accepted_again, id_refused
+from chaos.checks.stopped_later import gone_untold, stopped_later
+from chaos.checks.submission_id import id_accepted_again, id_refused, written_once
 from chaos.checks.submitter import one_submitter_job, same_job_reused
 from chaos.checks.submitter_retried import submitter_retried
 from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
 from chaos.checks.two_statuses import statuses_differ, success_converged
+from chaos.checks.work import task_retried, work_resumed
 from chaos.checks.workers_lost import workers_lost
 from chaos.checks.workers_replaced import workers_replaced
 from chaos.checks.workers_survived import workers_survived
@@ -53,6 +62,8 @@ __all__ = [
     "driver_gone",
     "environment_is",
     "functional_twice",
+    "gone_after_cleanup",
+    "gone_untold",
     "head_crash_loops",
     "head_exited",
     "head_kept",
@@ -62,6 +73,7 @@ __all__ = [
     "id_accepted_again",
     "id_refused",
     "job_failed",
+    "job_kept",
     "job_remembered",
     "keys_left",
     "keys_removed",
@@ -74,6 +86,7 @@ __all__ = [
     "operator_killed_in_window",
     "owned_gone",
     "owned_kept",
+    "pods_kept",
     "redis_answers",
     "redis_failed_over",
     "redis_out_of_reach",
@@ -85,9 +98,12 @@ __all__ = [
     "stopped_later",
     "submitter_retried",
     "success_converged",
+    "task_retried",
+    "work_resumed",
     "workers_lost",
     "workers_outlived_outage",
     "workers_replaced",
     "workers_survived",
     "workers_timed_out",
+    "written_once",
 ]

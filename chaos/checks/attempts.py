@@ -41,10 +41,12 @@ def named_by(job: Lifetime) -> list[Attempt]:
 
 
 @check
-def attempts_opened(history: History, *, namespace: str, rayjob: str, attempts: int, failed: int) -> Finding:
+def attempts_opened(
+    history: History, *, namespace: str, rayjob: str, attempts: int, failed: int, submission_id: str = ""
+) -> Finding:
     """The RayJob has come to its end after so many attempts, all of other names, each executed once by the ledger.
 
-    ``failed`` is what ``status.failed`` must count at the end.
+    ``failed`` is what ``status.failed`` must count at the end. With a ``submission_id`` all attempts must have that one.
     """
     job = _rayjob(history, namespace, rayjob)
     opened = named_by(job)
@@ -61,8 +63,8 @@ def attempts_opened(history: History, *, namespace: str, rayjob: str, attempts: 
     if len(opened) != attempts:
         reason = f"{facts.plural(len(opened), 'attempt')}, then {stage}, expected {attempts}"
         return Finding(Outcome.BROKEN, reason, seen)
-    if not len(clusters) == len(submissions) == attempts:
-        return Finding(Outcome.BROKEN, f"a name was used again: {names} in {attempts} attempts", seen)
+    if wrong := _wrong_names(clusters, submissions, attempts, submission_id):
+        return Finding(Outcome.BROKEN, f"{wrong}: {names} in {attempts} attempts", seen)
     if count != str(failed):
         return Finding(Outcome.BROKEN, f"status.failed is {count} at the end, expected {failed}", seen)
     ledger, lines = ledger_lines(history, namespace, rayjob)
@@ -110,6 +112,14 @@ def attempts_cleared(history: History, *, namespace: str, rayjob: str) -> Findin
     overlap = f"pods of two attempts overlapped for {told}" if longest > 0 else "pods of two attempts never overlapped"
     reason = f"each of {len(opened)} attempts began when RayCluster and submitter Job of the last were gone; {overlap}"
     return Finding(Outcome.HOLDS, reason, tuple(seen), {"attempts_overlap": round(longest, 3)})
+
+
+def _wrong_names(clusters: set[str], submissions: set[str], attempts: int, given: str) -> str:
+    """What is wrong with the attempts' names, if anything. A submission ID that was ``given`` is that of all attempts."""
+    if given and submissions != {given}:
+        return f"submitted as {', '.join(sorted(submissions))}, not as {given}"
+    used_again = len(clusters) != attempts or (not given and len(submissions) != attempts)
+    return "a name was used again" if used_again else ""
 
 
 def _rayjob(history: History, namespace: str, rayjob: str) -> Lifetime:

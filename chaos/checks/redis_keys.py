@@ -12,7 +12,7 @@ from functools import partial
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
-from chaos.history.reader import History, Injection, Lifetime, Object, Probe, condition
+from chaos.history.reader import History, Injection, Lifetime, Object, Probe, State, condition
 from chaos.verdict import Evidence, Finding, Outcome
 
 
@@ -81,21 +81,44 @@ def keys_left(history: History, *, namespace: str, cluster: str) -> Finding:
 def cleanup_failed(history: History, *, namespace: str, cluster: str) -> Finding:
     """The clean-up Job of the cluster ended as Failed; ``recovery_seconds`` tells after how many seconds."""
     fault, _ = _deletion(history, namespace, cluster)
-    since = facts.applied_at(fault)
+    kind, ended = _cleanup(history, namespace, cluster)
+    took = round(ended.t - facts.applied_at(fault), 3)
+    seen = (facts.fault_evidence(fault), facts.evidence(ended, f"clean-up Job {kind}"))
+    outcome = Outcome.HOLDS if kind == "Failed" else Outcome.BROKEN
+    return Finding(outcome, f"clean-up Job {kind} {took:.1f} s after the deletion", seen, {"cleanup_ended": took})
+
+
+@check
+def gone_after_cleanup(history: History, *, namespace: str, cluster: str, within: float = 60.0) -> Finding:
+    """The deleted RayCluster's object goes within ``within`` seconds after its clean-up Job has ended, however that did."""
+    fault, lifetime = _deletion(history, namespace, cluster)
+    kind, ended = _cleanup(history, namespace, cluster)
+    seen = (facts.fault_evidence(fault), facts.evidence(ended, f"clean-up Job {kind}"))
+    if lifetime.gone is not None and (took := lifetime.gone - ended.t) <= within:
+        gone = facts.evidence(lifetime.latest, f"RayCluster {cluster} gone")
+        whole = round(lifetime.gone - facts.applied_at(fault), 3)
+        reason = f"{cluster} gone {took:.1f} s after its clean-up Job was {kind}, {whole:.1f} s after its deletion"
+        return Finding(Outcome.HOLDS, reason, (*seen, gone), {"object_gone": whole})
+    if (watched := history.until - ended.t) < within:
+        raise Unjudged(f"too early to tell: watched {watched:.0f} s of {within:.0f} s after the clean-up Job's end")
+    facts.no_gap(history, "rayclusters", ended.t, ended.t + within)
+    state = lifetime.at(ended.t + within)
+    assert state is not None
+    held = ", ".join(state.object["metadata"].get("finalizers") or []) or "nothing"
+    reason = f"{cluster} still there {within:.0f} s after its clean-up Job was {kind}, held by {held}"
+    return Finding(Outcome.BROKEN, reason, (*seen, facts.evidence(state, f"RayCluster {cluster} still there")))
+
+
+def _cleanup(history: History, namespace: str, cluster: str) -> tuple[str, State]:
+    """How the clean-up Job of the cluster ended, Complete or Failed, and the state that first said so."""
     labels = {"ray.io/cluster": cluster, "ray.io/node-type": "redis-cleanup"}
     jobs = facts.seen_in(history, history.objects("jobs", namespace=namespace, labels=labels))
     if not jobs:
         raise Unjudged(f"no clean-up Job of {cluster} was seen")
-    job = jobs[-1]
-    for kind, outcome in (("Complete", Outcome.BROKEN), ("Failed", Outcome.HOLDS)):
-        ended = job.first(partial(_has, kind))
-        if ended is not None:
-            took = round(ended.t - since, 3)
-            seen = (facts.fault_evidence(fault), facts.evidence(ended, f"Job {job.name} {kind}"))
-            return Finding(
-                outcome, f"clean-up Job {kind} {took:.1f} s after the deletion", seen, {"cleanup_ended": took}
-            )
-    raise Unjudged(f"the clean-up Job {job.name} was not seen to end")
+    for kind in ("Complete", "Failed"):
+        if ended := jobs[-1].first(partial(_has, kind)):
+            return kind, ended
+    raise Unjudged(f"the clean-up Job {jobs[-1].name} was not seen to end")
 
 
 def _has(kind: str, job: Object) -> bool:

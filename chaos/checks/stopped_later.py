@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
-from chaos.history.reader import History
+from chaos.history.reader import History, Injection
 from chaos.verdict import Finding, Outcome
 
 # The entrypoint writes five times a second.
@@ -47,6 +47,45 @@ def stopped_later(history: History, *, namespace: str, rayjob: str, within: floa
         f"{took}; its entrypoint was told to stop {told[0] - at['wall']:.1f} s after it and wrote {longer:.1f} s longer"
     )
     return Finding(Outcome.HOLDS, reason, tuple(seen), {"written_longer": longer})
+
+
+@check
+def gone_untold(history: History, *, namespace: str, rayjob: str, within: float = 10.0) -> Finding:
+    """The RayJob's object goes within ``within`` seconds after its deletion, though its entrypoint was not told to stop."""
+    fault = next((each for each in facts.applied(history) if _target(each) == (namespace, rayjob)), None)
+    if fault is None:
+        raise Unjudged(f"no fault deleted {rayjob} in {namespace}")
+    at = fault.steps["apply"]
+    job = facts.rayjob_at(history, namespace, rayjob, at["t"])
+    seen = [facts.fault_evidence(fault)]
+    if job.gone is None or job.gone > at["t"] + within:
+        if history.until < at["t"] + within:
+            raise Unjudged(f"too early to tell: watched {history.until - at['t']:.0f} s of {within:.0f} s")
+        facts.no_gap(history, "rayjobs", at["t"], at["t"] + within)
+        return Finding(Outcome.BROKEN, f"{rayjob} is still there {within:.0f} s after its deletion", tuple(seen))
+    gone = job.latest
+    seen.append(facts.evidence(gone, f"RayJob {rayjob} gone"))
+    read = [
+        each for each in history.probes("writes", namespace=namespace, rayjob=rayjob) if each.ok and each.t > gone.t
+    ]
+    if not read or not read[-1].value["writes"]:
+        raise Unjudged(f"no write of the entrypoint of {rayjob} is known")
+    value = read[-1].value
+    told = [t for t in value["told_to_stop"] if at["wall"] <= t <= gone.wall]
+    seen.append(facts.probe_evidence(read[-1], f"{value['writes']} writes, told to stop {len(told)} times by then"))
+    took = f"{rayjob} was gone {gone.t - at['t']:.1f} s after its deletion"
+    if told:
+        return Finding(Outcome.BROKEN, f"{took}, and its entrypoint had been told to stop", tuple(seen))
+    if value["last"] < gone.wall:
+        raise Unjudged(f"the entrypoint of {rayjob} had ended when it went, so nobody can have told it to stop")
+    longer = round(value["last"] - gone.wall, 3)
+    reason = f"{took}, its entrypoint had not been told to stop and wrote {longer:.1f} s longer"
+    return Finding(Outcome.HOLDS, reason, tuple(seen), {"written_longer": longer})
+
+
+def _target(fault: Injection) -> tuple[str, str]:
+    target = fault.steps["apply"].get("target") or {}
+    return str(target.get("namespace")), str(target.get("rayjob"))
 
 
 def _wall(history: History, n: int) -> float:

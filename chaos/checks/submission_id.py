@@ -29,10 +29,7 @@ def id_refused(history: History, *, namespace: str, rayjob: str, submission_id: 
 
 @check
 def id_accepted_again(history: History, *, namespace: str, rayjob: str, submission_id: str) -> Finding:
-    """An ID that was accepted once was accepted the last time as well, and by the ledger it was executed both times.
-
-    So what an entrypoint does to the outside world is done twice, unless the outside world knows the ID and takes it once.
-    """
+    """An ID that was accepted once was accepted the last time as well, and by the ledger it was executed both times."""
     last, executions, seen = _submitted(history, namespace, rayjob, submission_id)
     earlier = [each for each in _answered(history, namespace, rayjob, submission_id)[:-1] if each.value["accepted"]]
     if not earlier:
@@ -43,11 +40,28 @@ def id_accepted_again(history: History, *, namespace: str, rayjob: str, submissi
     if executions != accepted:
         times = facts.plural(executions, "execution")
         raise Unjudged(f"{submission_id} was accepted {accepted} times and the ledger has {times}")
-    reason = (
-        f"{submission_id} was accepted {accepted} times and executed {executions} times: so often it wrote to the ledger, "
-        "in which a write with the ID as its unique key would be there once"
-    )
+    reason = f"{submission_id} was accepted {accepted} times and executed {executions} times"
     return Finding(Outcome.HOLDS, reason, seen)
+
+
+@check
+def written_once(history: History, *, namespace: str, rayjob: str, submission_id: str, keyed: bool) -> Finding:
+    """Executed more than once under one ID, the entrypoint has written to the outside world once.
+
+    ``keyed`` are the writes under the ID as a unique key, which the outside world takes once; else those without, of which
+    each execution makes one.
+    """
+    ledger, lines = ledger_lines(history, namespace, rayjob)
+    executions = sum(line["submission_id"] == submission_id for line in lines)
+    if executions < 2:
+        raise Unjudged(f"{submission_id} was executed {facts.plural(executions, 'time')}, so nothing was written again")
+    writes = executions
+    if keyed:
+        writes = sum(line["submission_id"] == submission_id for line in ledger.value["keyed"])
+    how = "with" if keyed else "without"
+    reason = f"{executions} executions of {submission_id} wrote {facts.plural(writes, 'time')} {how} a unique key"
+    seen = (facts.probe_evidence(ledger, reason),)
+    return Finding(Outcome.HOLDS if writes == 1 else Outcome.BROKEN, reason, seen)
 
 
 def _answered(history: History, namespace: str, rayjob: str, submission_id: str) -> list[Probe]:

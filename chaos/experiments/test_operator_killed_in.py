@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from chaos.checks.attempts import attempts_opened
+from chaos.checks.owned import owned_gone
 from chaos.checks.resumed import resumed, shut_down_after
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
@@ -22,6 +23,8 @@ from chaos.turns import Part
 _ARM = ("OP-1", "same-end")
 # After this a cluster of a RayJob that has ended is deleted: longer than a killed operator's lease lasts.
 _TTL = 45
+# A lease, a reconcile, and the grace periods of what is deleted with the RayJob.
+_GONE_SECONDS = 60
 
 
 def _in_state(seconds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -83,16 +86,27 @@ def test_killed_when_suspended(lab: Lab, stage: str) -> None:
     _end(lab, job, stage, attempts=2)
 
 
-@_in_state(180)
+@experiment(
+    _ARM, ("OP-5", "operator-killed-in-retrying"),
+    seconds=240, level=Level.FULL, disturbs=[Part.OPERATOR], relies_on=[Part.NODES],
+)  # fmt: skip
 def test_killed_in_retrying(lab: Lab) -> None:
-    """While a failed attempt's Ray cluster is being deleted, which a finalizer holds up: one more attempt, and no third."""
-    job = lab.rayjob("job", exit_code=1, backoff_limit=1)
+    """While a failed attempt's Ray cluster is being deleted, which a finalizer holds up: two more attempts, and no fourth.
+
+    Control: a RayJob that may be tried once.
+    """
+    job, once = lab.rayjob("job", exit_code=1, backoff_limit=2), lab.rayjob("once", exit_code=1)
+    lab.release(once)
     lab.rayjob_reaches(job, "Initializing", deadline=60)
     with lab.inject(HoldDeletion.of("rayclusters", lab.ray_cluster_made(job))):
         lab.release(job)
         lab.rayjob_reaches(job, "Retrying", deadline=RUNNING_SECONDS)
         _kill(lab)
-    _end(lab, job, "Retrying", attempts=2, failed=2)
+    _end(lab, job, "Retrying", attempts=3, failed=3)
+    lab.rayjob_reaches(once, "Failed", "Complete", deadline=RUNNING_SECONDS)
+    lab.record_ledger(once)
+    this, other = (attempts_opened(**job_target(each), attempts=3, failed=3) for each in (job, once))
+    lab.expect("OP-5", "operator-killed-in-retrying", this, control=("tried-once", other))
 
 
 @_in_state(150)
@@ -107,6 +121,26 @@ def test_killed_in_end(lab: Lab, stage: str, exit_code: int) -> None:
     lab.observe(_TTL + 10, why="whether the cluster goes in time")
     _end(lab, job, stage, failed=exit_code)
     lab.expect(*_ARM, shut_down_after(**job_target(job), ttl=_TTL))
+
+
+@_in_state(150)
+def test_killed_in_deletion(lab: Lab) -> None:
+    """When Ray was told to stop, before the finalizer is taken off, which is refused: it goes, with all that it owns.
+
+    Control: a RayJob that nobody deletes.
+    """
+    job, kept = lab.rayjob("job"), lab.rayjob("kept")
+    lab.ray_job_runs(job, kept)
+    with lab.inject(RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs")):
+        lab.delete(job)
+        lab.write_refused(job, "rayjobs")
+        _kill(lab, wait=False)
+    lab.observe(_GONE_SECONDS, why="whether the RayJob goes, and what goes with it")
+    this, other = job_target(job), job_target(kept)
+    lab.expect(
+        *_ARM, resumed(**this, stage="Running"), owned_gone(**this, within=_GONE_SECONDS),
+        control=("kept-beside", owned_gone(**other, within=_GONE_SECONDS)),
+    )  # fmt: skip
 
 
 def _kill(lab: Lab, *, wait: bool = True) -> None:

@@ -1,6 +1,13 @@
 """A fault-tolerant cluster is deleted: what becomes of its keys in Redis, and of others' there."""
 
-from chaos.checks.redis_keys import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
+from chaos.checks.redis_keys import (
+    cleanup_failed,
+    cluster_gone,
+    gone_after_cleanup,
+    keys_left,
+    keys_removed,
+    keys_untouched,
+)
 from chaos.experiment import experiment
 from chaos.faults.shut_out import ShutOut
 from chaos.lab import Lab, cluster_target
@@ -14,6 +21,8 @@ _GONE_SECONDS = 90.0
 
 # The Job tries 120 times, half a second and a refusal apart (157 s and 188 s were measured), and is ended after 300 s.
 _FAILED_SECONDS = 330.0
+# How long `gone_after_cleanup` looks.
+_LET_GO_SECONDS = 60.0
 
 
 @experiment(("FT-15", "own-namespace"), seconds=110, level=Level.CORE, relies_on=[Part.OPERATOR, Part.REDIS])
@@ -37,7 +46,12 @@ def test_cleanup_that_can_not_reach_redis(lab: Lab) -> None:
 
     The other one is the control. What stays is found, told with the command that removes it, and removed by that.
     """
-    refused, let_in = (lab.ray_cluster(arm, ft=True, workers=1) for arm in ("refused", "let-in"))
+    cleanup_refused(lab)
+
+
+def cleanup_refused(lab: Lab, *, annotated: bool = False) -> None:
+    """The clusters ask for fault tolerance by its field or, as before KubeRay 1.3, by annotation."""
+    refused, let_in = (lab.ray_cluster(arm, ft=True, annotated=annotated, workers=1) for arm in ("refused", "let-in"))
     lab.ready(refused, let_in)
     lab.steady({refused: [], let_in: []})
     lab.record_keys(refused, let_in)
@@ -45,14 +59,15 @@ def test_cleanup_that_can_not_reach_redis(lab: Lab) -> None:
         lab.inject(ShutOut.of(lab.raycluster(refused))),
         lab.inject(lab.delete_cluster(refused), lab.delete_cluster(let_in)) as deletion,
     ):
-        for each, deadline in ((let_in, _GONE_SECONDS), (refused, _FAILED_SECONDS)):
-            lab.cluster_goes(each, since=deletion.began, deadline=deadline)
+        lab.cluster_goes(let_in, since=deletion.began, deadline=_GONE_SECONDS)
+        lab.cleanup_ends(refused, since=deletion.began, deadline=_FAILED_SECONDS)
+        lab.cluster_goes(refused, since=deletion.began, deadline=_LET_GO_SECONDS)
     lab.record_keys(refused, let_in)
     lab.remove_keys(refused)
 
     a, b = cluster_target(refused), cluster_target(let_in)
     lab.expect(
-        "FT-16", "redis-refuses", cluster_gone(**a, within=_FAILED_SECONDS), cleanup_failed(**a), keys_left(**a),
+        "FT-16", "redis-refuses", gone_after_cleanup(**a, within=_LET_GO_SECONDS), cleanup_failed(**a), keys_left(**a),
         control=("redis-answers", keys_left(**b)),
     )  # fmt: skip
     lab.expect("FT-16", "redis-refuses", control=("redis-answers", cleanup_failed(**b)))

@@ -16,6 +16,7 @@ from chaos.stack.cluster import Object
 from chaos.turns import Part
 
 _ATTEMPTS = 3
+_GIVEN = "given-by-a-user"
 # A submitter that can't take up a job that is there has used up its three tries after 35 s.
 _RETRIES_SECONDS = 40.0
 
@@ -47,6 +48,24 @@ def test_entrypoint_fails(lab: Lab) -> None:
         "OP-5", "backoff-limit-0", attempts_opened(**other, attempts=1, failed=1),
         control=("three-attempts", attempts_opened(**this, attempts=1, failed=1)),
     )  # fmt: skip
+
+
+@experiment(("OP-5", "job-id-given"), seconds=140, level=Level.FULL, relies_on=[Part.OPERATOR])
+def test_entrypoint_fails_under_a_given_id(lab: Lab) -> None:
+    """A RayJob whose user has given the submission ID is tried twice under that one. Control: one to which KubeRay gives IDs."""
+    given = lab.rayjob("given", exit_code=1, backoff_limit=1, spec={"jobId": _GIVEN})
+    generated = lab.rayjob("generated", exit_code=1, backoff_limit=1)
+    lab.take_turn()
+    for job in (given, generated):
+        lab.release(job)
+    for job in (given, generated):
+        lab.rayjob_reaches(job, "Failed", "Complete", deadline=2 * RUNNING_SECONDS)
+        lab.record_ledger(job)
+
+    this, other = (
+        attempts_opened(**job_target(job), attempts=2, failed=2, submission_id=_GIVEN) for job in (given, generated)
+    )
+    lab.expect("OP-5", "job-id-given", this, attempts_cleared(**job_target(given)), control=("ids-generated", other))
 
 
 @experiment(("OP-6", "submitter-pod-deleted"), seconds=130, level=Level.CORE, relies_on=[Part.OPERATOR, Part.NODES])

@@ -1,6 +1,6 @@
 """A submission ID comes to Ray a second time. Ray refuses what it has a record of, and knows no more than its records."""
 
-from chaos.checks.submission_id import id_accepted_again, id_refused
+from chaos.checks.submission_id import id_accepted_again, id_refused, written_once
 from chaos.experiment import experiment
 from chaos.lab import RUNNING_SECONDS, Lab, job_target
 from chaos.settings import Level
@@ -33,12 +33,13 @@ def test_same_id_twice(lab: Lab) -> None:
 
 
 @experiment(
-    ("OP-9", "record-lost"), ("OP-9", "record-kept"),
+    ("OP-9", "record-lost"), ("OP-9", "record-kept"), ("OP-9", "unique-key"),
     seconds=130, level=Level.FULL, relies_on=[Part.OPERATOR, Part.REDIS, Part.NODES],
 )  # fmt: skip
 def test_record_lost(lab: Lab) -> None:
     """A job has ended, then the head is replaced: with it goes the record, unless Redis has it. Each controls the other.
 
+    What the job writes outside of Ray is doubled with it, unless it is written under a key that is taken once.
     The RayJobs are interactive: a cluster and a ledger, and no submitter whose own retries would get in between.
     """
     interactive = {"submissionMode": "InteractiveMode"}
@@ -66,4 +67,8 @@ def test_record_lost(lab: Lab) -> None:
     lab.expect(
         "OP-9", "record-kept", id_refused(**within, submission_id="again"),
         control=("record-lost-beside", id_refused(**without, submission_id="again")),
+    )  # fmt: skip
+    lab.expect(
+        "OP-9", "unique-key", written_once(**without, submission_id="again", keyed=True),
+        control=("no-key", written_once(**without, submission_id="again", keyed=False)),
     )  # fmt: skip

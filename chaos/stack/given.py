@@ -54,7 +54,11 @@ class Given:
     def undo_log(self) -> UndoLog:
         return UndoLog(self.folder.undo_log)
 
-    def use_operator(self, version: str, console: Console) -> NoReturn:
+    @property
+    def operator(self) -> NoReturn:
+        raise StackError(f"the operator of {self.cluster.name} is not ours to replace")
+
+    def other_operator(self, version: str, console: Console) -> NoReturn:
         raise StackError(f"the operator of {self.cluster.name} is not ours to replace")
 
 

@@ -7,6 +7,7 @@ the Deployment's strategy: Recreate, as in KubeRay's Helm chart, so that two ope
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -21,6 +22,8 @@ DEPLOYMENT = "kuberay-operator"
 LEASE = "ray-operator-leader"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kuberay-operator"
 CLUSTER_ROLE = "kuberay-operator"
+# On the operator's pods, so that a history tells which version acted.
+VERSION_LABEL = "kuberay-chaos/kuberay-version"
 
 # KubeRay's definitions are megabytes: libyaml reads them in a second, where it is there.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -32,20 +35,37 @@ _START_SECONDS = 120.0
 _LEASE_SECONDS = 60.0
 
 
-def ensure(cluster: Cluster, config_dir: Path, image: str, version: str) -> None:
-    """Installs or replaces the operator and waits until it leads.
+@dataclass(frozen=True)
+class Release:
+    """One version of the operator: the image that runs, and the ``config/`` folder of its ``ray-operator`` module."""
 
-    ``config_dir`` is the ``config/`` folder of the version's ``ray-operator`` module, ``image`` what runs. Raises
-    `StackError`.
-    """
-    documents = _rendered(cluster, config_dir)
+    version: str
+    image: str
+    config: Path
+
+
+def ensure(cluster: Cluster, release: Release) -> None:
+    """Installs or replaces the operator and waits until it leads. Raises `StackError`."""
+    install(cluster, release)
+    wait_leads(cluster)
+
+
+def install(cluster: Cluster, release: Release, *, with_definitions: bool = True) -> None:
+    """Writes what a release consists of, its definitions first, unless they are to stay as they are, and waits for no pod."""
+    documents = _rendered(cluster, release.config)
     definitions = [d for d in documents if d["kind"] == "CustomResourceDefinition"]
-    rest = [d for d in documents if d["kind"] != "CustomResourceDefinition"]
+    # A version that has a namespace of its own, ray-system, is put into ours as well.
+    rest = [d for d in documents if d["kind"] not in ("CustomResourceDefinition", "Namespace")]
     if not definitions:
-        raise StackError(f"{config_dir} holds no custom resource definitions")
-    ensure_definitions(cluster, definitions)
+        raise StackError(f"{release.config} holds no custom resource definitions")
+    if with_definitions:
+        ensure_definitions(cluster, definitions)
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    cluster.apply([namespace, *(_tuned(document, image, version) for document in rest)])
+    cluster.apply([namespace, *(_tuned(document, release) for document in rest)])
+
+
+def wait_leads(cluster: Cluster) -> None:
+    """Waits until the operator is rolled out and leads. Raises `StackError`."""
     cluster.wait_rolled_out("deployments", NAMESPACE, DEPLOYMENT, _START_SECONDS)
     until(
         lambda: leads(cluster),
@@ -135,18 +155,18 @@ def _rendered(cluster: Cluster, config_dir: Path) -> list[Object]:
     return documents
 
 
-def _tuned(document: Object, image: str, version: str) -> Object:
+def _tuned(document: Object, release: Release) -> Object:
     """A document of KubeRay's, in our namespace and with our image."""
     metadata = document["metadata"]
-    if metadata.get("namespace") == "default":
-        metadata["namespace"] = NAMESPACE
-    for subject in document.get("subjects", []):
-        if subject.get("namespace") == "default":
-            subject["namespace"] = NAMESPACE
+    for named in (metadata, *document.get("subjects", [])):
+        if "namespace" in named:
+            named["namespace"] = NAMESPACE
     if document["kind"] == "Deployment":
-        metadata.setdefault("labels", {})["kuberay-chaos/kuberay-version"] = version
+        template = document["spec"]["template"]
+        for labelled in (metadata, template["metadata"]):
+            labelled.setdefault("labels", {})[VERSION_LABEL] = release.version
         document["spec"]["strategy"] = {"type": "Recreate"}
-        for container in document["spec"]["template"]["spec"]["containers"]:
-            container["image"] = image
+        for container in template["spec"]["containers"]:
+            container["image"] = release.image
             container["imagePullPolicy"] = "IfNotPresent"
     return document

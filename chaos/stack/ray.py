@@ -6,6 +6,7 @@ manifests refer to: the workload scripts and a copy of Redis' password.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -113,6 +114,7 @@ def create_ray_cluster(
     ft: bool,
     image: str,
     ray_version: str,
+    annotated: bool = False,
     redis_address: str = redis.SENTINEL_ADDRESS,
     workers: int = 2,
     head_env: Mapping[str, str] | None = None,
@@ -124,7 +126,7 @@ def create_ray_cluster(
 ) -> RayClusterHandle:
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
-    ``ledger`` tells whether the nodes have the run's folder.
+    ``annotated`` asks for fault tolerance as before KubeRay 1.3. ``ledger`` tells whether the nodes have the run's folder.
     ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
     the manifest's as a JSON merge patch (RFC 7386).
     """
@@ -139,7 +141,9 @@ def create_ray_cluster(
             "REDIS_ADDRESS": redis_address,
         },
     )
-    _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    if annotated:
+        _ask_by_annotation(document)
+    _shape(document["spec"], ft=ft and not annotated, head_env=head_env or {}, worker_env=worker_env or {})
     if not ledger:
         _drop_ledger(document["spec"])
     if storage:
@@ -160,9 +164,13 @@ def create_rayjob(
     entrypoint: str,
     ledger: str,
     redis_address: str = redis.SENTINEL_ADDRESS,
+    workers: int = 0,
     spec: Mapping[str, object] | None = None,
 ) -> RayJobHandle:
-    """Creates a RayJob in a namespace of ours. ``spec`` replaces fields of its spec, such as ``backoffLimit``."""
+    """Creates a RayJob in a namespace of ours. ``spec`` replaces fields of its spec, such as ``backoffLimit``.
+
+    Its head does the work itself unless there are ``workers``.
+    """
     document = _document(
         "rayjob.yaml",
         {
@@ -176,6 +184,8 @@ def create_rayjob(
         },
     )
     _shape(document["spec"]["rayClusterSpec"], ft=ft, head_env={}, worker_env={})
+    if workers:
+        _add_workers(document["spec"]["rayClusterSpec"], workers)
     document["spec"].update(spec or {})
     cluster.create("rayjobs", namespace, document)
     return RayJobHandle(namespace, name, ft, ledger)
@@ -224,6 +234,35 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     _add_env(spec["headGroupSpec"], head_env)
     for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
+
+
+def _ask_by_annotation(document: Object) -> None:
+    """Asks for fault tolerance by an annotation, and by the address and the password in the head's environment."""
+    options = document["spec"]["gcsFaultToleranceOptions"]
+    document["metadata"]["annotations"] = {"ray.io/ft-enabled": "true"}
+    head = document["spec"]["headGroupSpec"]
+    head["rayStartParams"]["redis-password"] = "$REDIS_PASSWORD"
+    head["template"]["spec"]["containers"][0]["env"] += [
+        {"name": "RAY_REDIS_ADDRESS", "value": options["redisAddress"]},
+        {"name": "REDIS_PASSWORD", **options["redisPassword"]},
+    ]
+
+
+def _add_workers(spec: Object, count: int) -> None:
+    """Workers that are made as the head is, which leaves the work to them."""
+    head = spec["headGroupSpec"]
+    head["rayStartParams"]["num-cpus"] = "0"
+    pod = copy.deepcopy(head["template"]["spec"])
+    pod["containers"][0]["name"] = "ray-worker"
+    del pod["containers"][0]["ports"]
+    spec["workerGroupSpecs"] = [
+        {
+            "groupName": "workers",
+            **dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), count),
+            "rayStartParams": {},
+            "template": {"spec": pod},
+        }
+    ]
 
 
 def _drop_ledger(spec: Object) -> None:

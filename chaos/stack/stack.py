@@ -63,14 +63,19 @@ class Stack:
     def undo_log(self) -> UndoLog:
         return UndoLog(self.folder.undo_log)
 
-    def use_operator(self, version: str, console: Console) -> None:
-        """Put another operator version into this cluster, its CRDs first."""
+    @property
+    def operator(self) -> kuberay.Release:
+        """The operator that the stack was stood up with."""
+        return _own_operator(self.settings, self.provided)
+
+    def other_operator(self, version: str, console: Console) -> kuberay.Release:
+        """Another version of the operator, its image on every node."""
         name, reference, config = self.source.operator(version, console)
-        with console.step(f"KubeRay {version} in the running cluster", expect=40) as step:
+        with console.step(f"KubeRay {version} onto the nodes", expect=10) as step:
             for node in self.kind.nodes():
                 step.say(f"image into {node}")
                 load_into(self.engine, node, {name: reference})
-            kuberay.ensure(self.cluster, config, name, version)
+        return kuberay.Release(version, name, config)
 
 
 def up(settings: Settings, console: Console) -> Stack:
@@ -97,9 +102,7 @@ def up(settings: Settings, console: Console) -> Stack:
     with console.step("Network, storage, KubeRay and Redis", expect=45) as step:
         _all_of(
             lambda: apply_network_and_storage(cluster, sealed=record.sealed),
-            lambda: kuberay.ensure(
-                cluster, provided.kuberay_config, catalogue.stack_operator_image(settings), settings.versions.kuberay
-            ),
+            lambda: kuberay.ensure(cluster, _own_operator(settings, provided)),
             lambda: redis.ensure(cluster, catalogue.REDIS_IMAGE),
             lambda: _report_nodes(cluster, step, count=settings.workers + 1),
         )
@@ -165,6 +168,11 @@ def _all_of(*jobs: Callable[[], object]) -> None:
 def _report_nodes(cluster: Cluster, step: Step, *, count: int) -> None:
     step.waiting("all nodes Ready and CoreDNS", deadline=120)
     wait_for_nodes(cluster, count=count, deadline=120)
+
+
+def _own_operator(settings: Settings, provided: Provided) -> kuberay.Release:
+    image = catalogue.stack_operator_image(settings)
+    return kuberay.Release(settings.versions.kuberay, image, provided.kuberay_config)
 
 
 def _cluster(kind: Kind, engine: Engine) -> Cluster:

@@ -6,7 +6,7 @@ Several rows may be of one class, where its parameters make a different mechanis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos.faults.api_server_pause import ApiServerPause
 from chaos.faults.base import Fault
@@ -33,6 +33,7 @@ from chaos.faults.redis_fill_memory import RedisFillMemory
 from chaos.faults.redis_lose_data import RedisLoseData
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.refuse_write import RefuseWrite
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.restart_container import RestartContainer
 from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.faults.shut_out import ShutOut
@@ -117,6 +118,12 @@ KINDS: Mapping[str, Row] = {
     "redis-fill-memory": Row(RedisFillMemory, lambda stage: RedisFillMemory.of(stage.replica())),
     "redis-change-password": Row(RedisChangePassword, lambda stage: RedisChangePassword.of(stage.replica())),
     # On the stack itself, each with a recovery of the stack's own after it.
+    # The same operator by another version's name: to build another one is no part of this.
+    "replace-operator": Row(
+        ReplaceOperator,
+        lambda stage: ReplaceOperator(replace(stage.operator, version="0.0.0"), stage.operator),
+        heavy=True,
+    ),
     "redis-failover": Row(RedisFailover, lambda stage: RedisFailover.of(redis.wait_agreed(stage.cluster)), heavy=True),
     "redis-lose-data": Row(RedisLoseData, lambda stage: RedisLoseData.of(stage.redis()), heavy=True),
     "node-drain": Row(NodeDrain, lambda stage: NodeDrain.of(stage.node()), heavy=True),

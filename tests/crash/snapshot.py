@@ -1,13 +1,14 @@
 """What a stack looks like to whoever cares what a fault left behind, and how two looks differ.
 
 Compared are rules, routes and queueing disciplines (of every node and of the pods on the stage), stopped processes, labels,
-taints, roles, policies, replica counts and the rest of what workloads were asked to be, the settings of Redis, and Docker's
-containers and networks. Left out is what changes by itself: counters, what Kubernetes and its network plugin keep in chains
-of their own (``KUBE-…``, ``CNI-…``) for the pods that come and go, and statuses.
+taints, roles, definitions, policies, replica counts and the rest of what workloads were asked to be, the settings of Redis,
+and Docker's containers and networks. Left out is what changes by itself: counters, what Kubernetes and its network plugin
+keep in chains of their own (``KUBE-…``, ``CNI-…``) for the pods that come and go, and statuses.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -254,6 +255,10 @@ def _objects(cluster: Cluster) -> Snapshot:
             found[f"head template of {_name(item)}"] = template
         if HELD in (item["metadata"].get("finalizers") or []):
             found[f"hold on {_name(item)}"] = HELD
+    found["customresourcedefinitions"] = {
+        _name(item): hashlib.sha256(json.dumps(item["spec"], sort_keys=True).encode()).hexdigest()
+        for item in cluster.list("customresourcedefinitions")
+    }
     for resource in ("clusterroles", "roles"):
         found[resource] = {_name(item): item.get("rules") or [] for item in cluster.list(resource)}
     for resource in ("networkpolicies", "deployments", "statefulsets", "daemonsets"):

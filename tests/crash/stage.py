@@ -10,6 +10,7 @@ from typing import Any
 from chaos.faults import redis_targets
 from chaos.stack import ray, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.kuberay import Release
 from chaos.waiting import until
 
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -27,8 +28,11 @@ while True:
 class Stage:
     """What one fault is built on. `close` ends what it started besides pods, which are their fixture's to remove."""
 
-    def __init__(self, cluster: Cluster, namespace: str, image: str, start: Callable[..., Object]) -> None:
+    def __init__(
+        self, cluster: Cluster, namespace: str, image: str, operator: Release, start: Callable[..., Object]
+    ) -> None:
         self.cluster = cluster
+        self.operator = operator
         self.namespace = namespace
         self.pods: list[Object] = []
         self._image = image

@@ -62,7 +62,7 @@ def progress(chaos_run, crash_report):
 @pytest.fixture
 def stage(chaos_run, namespace, stand_in):
     image = catalogue.ray_image(chaos_run.settings.versions.ray)
-    made = Stage(chaos_run.stack.cluster, namespace, image, stand_in)
+    made = Stage(chaos_run.stack.cluster, namespace, image, chaos_run.stack.operator, stand_in)
     yield made
     made.close()
 

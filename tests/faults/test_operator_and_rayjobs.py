@@ -1,14 +1,16 @@
-"""The operator scaled, a RayJob deleted, a deletion held up: what is hit, what isn't, and what is left afterwards."""
+"""The operator scaled or replaced, a RayJob deleted, a deletion held up: what is hit, what isn't, and what is left afterwards."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from chaos.errors import NoEffect
 from chaos.faults.delete_rayjob import DeleteRayJob
 from chaos.faults.hold_deletion import HoldDeletion
+from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.scale_deployment import ScaleDeployment
-from chaos.faults.undo import UndoLog, heal
+from chaos.faults.undo import UndoLog, heal, perform
 from chaos.stack import kuberay, ray
 from chaos.stack.images import catalogue
 from chaos.waiting import until
@@ -59,6 +61,37 @@ def test_a_later_process_brings_the_operator_back(cluster, chaos_run, tmp_path):
     assert (len(healed), failed) == (1, [])
     fault.relieved(reach)
     assert kuberay.operator_pod(cluster)
+    assert heal(cluster, log) == ([], [])
+
+
+@pytest.fixture
+def other(chaos_run):
+    """The same operator by the name of another version: what is replaced is a pod all the same."""
+    own = chaos_run.stack.operator
+    return ReplaceOperator(replace(own, version="0.0.0"), own)
+
+
+def version(cluster):
+    return kuberay.leader_pod(cluster)["metadata"]["labels"].get(kuberay.VERSION_LABEL)
+
+
+def test_another_operator_leads_for_as_long_as_the_fault_lasts(cluster, inject, other):
+    with inject(other):
+        assert version(cluster) == "0.0.0"
+    assert version(cluster) == other.own.version
+    own = kuberay.operator_pod(cluster)
+    for _ in range(2):  # where nothing is to be undone, nothing is touched
+        perform(cluster, other.undo(inject.reach)[0])
+    assert kuberay.operator_pod(cluster)["metadata"]["uid"] == own["metadata"]["uid"]
+
+
+def test_a_later_process_brings_the_stacks_own_operator_back(cluster, chaos_run, other, tmp_path):
+    reach, log = chaos_run.lab.injector.reach, UndoLog(tmp_path / "undo.jsonl")
+    log.append("dead-1", other.undo(reach))
+    other.apply(reach)  # and nobody waits for what comes of it
+    healed, failed = heal(cluster, UndoLog(tmp_path / "undo.jsonl"))
+    assert (len(healed), failed) == (1, [])
+    assert other.relieved(reach)["version"] == other.own.version
     assert heal(cluster, log) == ([], [])
 
 

@@ -191,6 +191,52 @@ def test_fault_tolerance_and_environment_are_as_asked(ft: bool) -> None:
     assert {"name": "ONLY_WORKERS", "value": "1"} in worker["env"]
 
 
+def test_fault_tolerance_can_be_asked_for_by_annotation() -> None:
+    cluster = FakeCluster()
+    ray.create_ray_cluster(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "c",
+        ft=True,
+        annotated=True,
+        image="ray:1",
+        ray_version="2.60.0",
+    )
+    [created] = cluster.created
+    assert created["metadata"]["annotations"] == {"ray.io/ft-enabled": "true"}
+    assert "gcsFaultToleranceOptions" not in created["spec"]
+    head = created["spec"]["headGroupSpec"]
+    environment = {each["name"]: each for each in head["template"]["spec"]["containers"][0]["env"]}
+    assert environment["RAY_REDIS_ADDRESS"]["value"] == redis.SENTINEL_ADDRESS
+    assert environment["REDIS_PASSWORD"]["valueFrom"] == {"secretKeyRef": {"name": redis.SECRET, "key": "password"}}
+    assert head["rayStartParams"]["redis-password"] == "$REDIS_PASSWORD"
+    [worker] = created["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+    assert "REDIS_PASSWORD" not in {variable["name"] for variable in worker["env"]}
+
+
+def test_a_rayjobs_workers_do_the_work_and_reach_the_ledger() -> None:
+    cluster = FakeCluster()
+    handle = ray.create_rayjob(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "j",
+        ft=False,
+        image="ray:1",
+        ray_version="2.60.0",
+        entrypoint="python /chaos/ledger_job.py",
+        ledger="/ledger/r/j.jsonl",
+        workers=2,
+    )
+    spec = cluster.created[0]["spec"]["rayClusterSpec"]
+    assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    [group] = spec["workerGroupSpecs"]
+    assert [group[key] for key in ("replicas", "minReplicas", "maxReplicas")] == [2, 2, 2]
+    [head], [worker] = (each["template"]["spec"]["containers"] for each in (spec["headGroupSpec"], group))
+    assert {"name": "CHAOS_LEDGER", "value": handle.ledger} in worker["env"]
+    assert worker["volumeMounts"] == head["volumeMounts"]
+    assert (worker["name"], "ports" in worker, "ports" in head) == ("ray-worker", False, True)
+
+
 def test_the_external_storage_namespace_is_kuberays_choice_unless_given() -> None:
     cluster = FakeCluster()
     for storage in ("", "own"):

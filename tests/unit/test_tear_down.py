@@ -99,6 +99,7 @@ def close(cluster, tmp_path):
         lab = Lab(
             cluster=cluster, writer=writer, injector=SimpleNamespace(log=log, injections=["black-hole-1"]),
             console=Console(said), images={}, ray_version="", ledger=tmp_path,
+            other_operator=None,
         )  # fmt: skip
         lab._namespaces.append("chaos-a")
         lab.close()

@@ -133,6 +133,40 @@ def test_the_ledger_has_one_start_and_one_end_for_each_execution(ray_address: st
     assert {(line["submission_id"], line["attempt"]) for line in lines} == {("job-1", "cluster-a")}
 
 
+def test_work_in_steps_goes_on_behind_its_checkpoint(ray_address: str, tmp_path: Path) -> None:
+    ledger, checkpoint = tmp_path / "job.jsonl", tmp_path / "job.checkpoint"
+    environment = {"RAY_ADDRESS": ray_address, "CHAOS_LEDGER": str(ledger)}
+
+    def steps(*options: str) -> list[int]:
+        """The steps of another execution; the work is one run."""
+        before = len(ledger.read_text().splitlines()) if ledger.exists() else 0
+        assert script("ledger_job.py", "--seconds=1", "--steps", *options, **environment).returncode == 0
+        lines = [json.loads(line) for line in ledger.read_text().splitlines()][before:]
+        assert [lines[0]["event"], lines[-1]["event"]] == ["start", "end"]
+        assert len({line["run"] for line in lines[1:-1]}) == len({line["execution"] for line in lines}) == 1
+        return [line["step"] for line in lines[1:-1]]
+
+    first, second, bare = steps(f"--checkpoint={checkpoint}"), steps(f"--checkpoint={checkpoint}"), steps()
+    assert first == list(range(1, len(first) + 1))
+    assert second == list(range(len(first) + 1, len(first) + len(second) + 1))
+    assert bare[0] == 1
+    assert checkpoint.read_text() == str(second[-1])
+
+
+def test_a_key_is_taken_once(ray_address: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "job.jsonl"
+    environment = {"RAY_ADDRESS": ray_address, "CHAOS_LEDGER": str(ledger)}
+    for submission in ("a", "a", "b"):
+        told = json.dumps({"metadata": {"job_submission_id": submission}})
+        finished = script("ledger_job.py", "--seconds=0", "--keyed", **environment, RAY_JOB_CONFIG_JSON_ENV_VAR=told)
+        assert finished.returncode == 0
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    written = {
+        event: [line["submission_id"] for line in lines if line["event"] == event] for event in ("start", "keyed")
+    }
+    assert written == {"start": ["a", "a", "b"], "keyed": ["a", "b"]}
+
+
 def test_an_execution_without_ray_is_in_the_ledger(tmp_path: Path) -> None:
     ledger = tmp_path / "job.jsonl"
     with socket.create_server(("127.0.0.1", 0)) as unused:

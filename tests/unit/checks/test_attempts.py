@@ -131,3 +131,19 @@ def test_a_gap_could_hide_what_was_between(thrice, resource):
 def test_one_attempt_has_nothing_between(thrice):
     thrice.drop(lambda e: e.get("resource") == "rayjobs" and e["t"] > 36)
     assert CLEARED.judge(thrice.view()).outcome == "unknown"
+
+
+def test_an_id_that_is_given_names_every_attempt(thrice):
+    given = attempts_opened(**WHO, attempts=3, failed=3, submission_id="mine")
+    finding = given.judge(thrice.view())
+    assert finding.outcome == "broken"
+    assert "submitted as s1, s2, s3, not as mine" in finding.reason
+    for entry in thrice.entries:
+        if entry.get("resource") == "rayjobs" and entry["object"]["status"].get("jobId"):
+            entry["object"]["status"]["jobId"] = "mine"
+    lines = [{"attempt": f"c{n}", "submission_id": "mine"} for n in "123"]
+    thrice.drop(lambda e: e.get("probe") == "ledger")
+    assert given.judge(thrice.view()).outcome == "unknown"
+    thrice.probe("ledger", 105, target=WHO, value={"lines": lines})
+    assert given.judge(thrice.view()).outcome == "holds"
+    assert THREE.judge(thrice.view()).outcome == "broken"

@@ -2,11 +2,12 @@
 
 import pytest
 
-from chaos.checks import deletion_waited, stopped_later
+from chaos.checks import deletion_waited, gone_untold, stopped_later
 
 WHO = {"namespace": "ns", "rayjob": "job1"}
 LATER = stopped_later(**WHO)
 WAITED = deletion_waited(**WHO)
+UNTOLD = gone_untold(**WHO)
 EPOCH = 1_800_000_000
 
 
@@ -70,6 +71,35 @@ def test_it_may_still_write(deleted):
 
 def test_its_writes_are_not_known(deleted):
     assert LATER.judge(deleted.view()).outcome == "unknown"
+
+
+def test_it_goes_though_nobody_told_its_entrypoint_to_stop(deleted):
+    writes(deleted, told=(10.0, 24.0))  # before the deletion, and by the end of its pod
+    finding = UNTOLD.judge(deleted.view())
+    assert finding.outcome == "holds", finding.reason
+    assert finding.recovery_seconds["written_longer"] == pytest.approx(2.7)
+
+
+def test_its_entrypoint_was_told_to_stop_before_it_went(deleted):
+    writes(deleted)
+    assert UNTOLD.judge(deleted.view()).outcome == "broken"
+
+
+def test_it_stays_as_long_as_nobody_can_tell_its_entrypoint(deleted):
+    writes(deleted, told=())
+    deleted.drop(lambda e: e.get("change") == "DELETED")
+    assert UNTOLD.judge(deleted.view()).outcome == "broken"
+    deleted.gap("rayjobs", 25, 26)
+    assert UNTOLD.judge(deleted.view()).outcome == "unknown"
+    deleted.end(25)
+    assert UNTOLD.judge(deleted.view()).outcome == "unknown"
+
+
+def test_what_hides_whether_it_was_told(deleted):
+    assert UNTOLD.judge(deleted.view()).outcome == "unknown"
+    writes(deleted, told=(), last=20.1)
+    assert "had ended" in UNTOLD.judge(deleted.view()).reason
+    assert gone_untold(namespace="ns", rayjob="other").judge(deleted.view()).outcome == "unknown"
 
 
 @pytest.fixture

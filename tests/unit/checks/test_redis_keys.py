@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checks import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
+from chaos.checks import cleanup_failed, cluster_gone, gone_after_cleanup, keys_left, keys_removed, keys_untouched
 
 WHERE = {"namespace": "ns", "cluster": "c1"}
 REMOVED, UNTOUCHED = keys_removed(**WHERE), keys_untouched(**WHERE)
@@ -139,3 +139,32 @@ def test_how_the_clean_up_ended(deletion, condition, outcome):
 def test_another_clusters_clean_up_is_not_this_ones(deletion):
     clean_up(deletion, 28, "Failed", cluster="other")
     assert FAILED.judge(deletion.view()).outcome == "unknown"
+
+
+AFTER_CLEANUP = gone_after_cleanup(**WHERE)
+
+
+def test_a_cluster_goes_when_its_clean_up_has_failed(deletion):
+    clean_up(deletion, 28, "Failed")
+    finding = AFTER_CLEANUP.judge(deletion.view())
+    assert finding.outcome == "holds", finding.reason
+    assert finding.recovery_seconds == {"object_gone": 9}
+
+
+def test_a_cluster_that_stays_after_its_clean_up(deletion):
+    clean_up(deletion, 28, "Failed")
+    deletion.drop(lambda e: e.get("change") == "DELETED")
+    finding = AFTER_CLEANUP.judge(deletion.view())
+    assert finding.outcome == "broken"
+    assert finding.reason == "c1 still there 60 s after its clean-up Job was Failed, held by ray.io/clean-up"
+    deletion.object("rayclusters", 89, OBJECT, "DELETED")
+    assert AFTER_CLEANUP.judge(deletion.view()).outcome == "broken", "late is no better"
+    deletion.gap("rayclusters", 30, 31)
+    assert AFTER_CLEANUP.judge(deletion.view()).outcome == "unknown"
+    deletion.end(80)
+    assert AFTER_CLEANUP.judge(deletion.view()).outcome == "unknown"
+
+
+def test_without_an_end_of_the_clean_up_nothing_is_known(deletion):
+    clean_up(deletion, 28)
+    assert AFTER_CLEANUP.judge(deletion.view()).outcome == "unknown"

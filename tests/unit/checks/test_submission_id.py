@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.checks import id_accepted_again, id_refused
+from chaos.checks import id_accepted_again, id_refused, written_once
 
 WHO = {"namespace": "ns", "rayjob": "job1"}
 REFUSED = id_refused(**WHO, submission_id="s1")
@@ -84,3 +84,22 @@ def test_no_answer(story, check):
     submitted(story, 20, False, ok=False)
     ledger(story, 1)
     assert check.judge(story.view()).outcome == "unknown"
+
+
+def written(story, executions, keyed):
+    lines = [[{"submission_id": "s1"}] * count + [{"submission_id": "s2"}] for count in (executions, keyed)]
+    story.probe("ledger", 60, target=WHO, value={"lines": lines[0], "keyed": lines[1]})
+
+
+@pytest.mark.parametrize(
+    ("executions", "keyed", "with_key", "without"),
+    [(2, 1, "holds", "broken"), (2, 2, "broken", "broken"), (2, 0, "broken", "broken"), (1, 1, "unknown", "unknown")],
+)
+def test_what_is_written_twice_and_what_once(told, executions, keyed, with_key, without):
+    written(told, executions, keyed)
+    for outcome, has_key in ((with_key, True), (without, False)):
+        assert written_once(**WHO, submission_id="s1", keyed=has_key).judge(told.view()).outcome == outcome
+
+
+def test_writes_that_nobody_read(told):
+    assert written_once(**WHO, submission_id="s1", keyed=True).judge(told.view()).outcome == "unknown"
