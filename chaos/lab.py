@@ -23,6 +23,7 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.redis_targets import primary_and_replicas
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.reader import History
@@ -623,24 +624,21 @@ class Lab:
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""
-        return self.cluster.list("pods", redis.NAMESPACE, "app.kubernetes.io/name=redis-ha")
+        return redis.pods(self.cluster)
 
     def redis_primary(self) -> str:
         """The address of the primary that all Sentinels name."""
-        primary = redis.assert_agreed(self.cluster).primary
-        assert primary is not None
-        assert primary.address is not None
-        return primary.address
+        return str(self.redis_primary_pod()["status"]["podIP"])
 
     def redis_replica(self) -> str:
         """The address of a replica."""
-        members = redis.assert_agreed(self.cluster).members
-        return next(m.address for m in members if m.role == "slave" and m.address is not None)
+        _, replicas = primary_and_replicas(self.cluster)
+        return str(replicas[0]["status"]["podIP"])
 
     def redis_primary_pod(self) -> Object:
         """The pod of the primary."""
-        address = self.redis_primary()
-        return next(pod for pod in self.redis_pods() if pod["status"].get("podIP") == address)
+        primary, _ = primary_and_replicas(self.cluster)
+        return primary
 
     def redis_single_pod(self, namespace: str) -> Object:
         """The one pod of the single Redis."""
