@@ -27,6 +27,8 @@ from chaos.checks.redis_access import redis_answers, redis_out_of_reach
 from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.redis_keys import cleanup_failed, cluster_gone, keys_left, keys_removed, keys_untouched
 from chaos.checks.resumed import resumed, shut_down_after
+from chaos.checks.scale_up import scale_up_granted
+from chaos.checks.service_outage import outage_shorter, start_up_waited_for
 from chaos.checks.stopped_later import stopped_later
 from chaos.checks.submission_id import id_accepted_again, id_refused
 from chaos.checks.submitter import one_submitter_job, same_job_reused
@@ -72,6 +74,7 @@ __all__ = [
     "one_submitter_job",
     "one_writer",
     "operator_killed_in_window",
+    "outage_shorter",
     "owned_gone",
     "owned_kept",
     "redis_answers",
@@ -79,7 +82,9 @@ __all__ = [
     "redis_out_of_reach",
     "resumed",
     "same_job_reused",
+    "scale_up_granted",
     "shut_down_after",
+    "start_up_waited_for",
     "status_moved_on",
     "statuses_differ",
     "stopped_later",

@@ -115,6 +115,7 @@ def create_ray_cluster(
     ray_version: str,
     redis_address: str = redis.SENTINEL_ADDRESS,
     workers: int = 2,
+    most_workers: int = 0,
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
     storage: str = "",
@@ -124,7 +125,7 @@ def create_ray_cluster(
 ) -> RayClusterHandle:
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
-    ``ledger`` tells whether the nodes have the run's folder.
+    ``ledger`` tells whether the nodes have the run's folder. With ``most_workers`` Ray's autoscaler may make so many.
     ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
     the manifest's as a JSON merge patch (RFC 7386).
     """
@@ -140,6 +141,8 @@ def create_ray_cluster(
         },
     )
     _shape(document["spec"], ft=ft, head_env=head_env or {}, worker_env=worker_env or {})
+    if most_workers:
+        _autoscale(document["spec"], most_workers)
     if not ledger:
         _drop_ledger(document["spec"])
     if storage:
@@ -224,6 +227,22 @@ def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: M
     _add_env(spec["headGroupSpec"], head_env)
     for group in spec.get("workerGroupSpecs", []):
         _add_env(group, worker_env)
+
+
+def _autoscale(spec: Object, most_workers: int) -> None:
+    """Adds the autoscaler, a container of the head's. What it made idles for longer than any experiment takes."""
+    spec["enableInTreeAutoscaling"] = True
+    spec["autoscalerOptions"] = {
+        "version": "v2",
+        "imagePullPolicy": "IfNotPresent",
+        "idleTimeoutSeconds": 1800,
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+    }
+    for group in spec["workerGroupSpecs"]:
+        group["maxReplicas"] = most_workers
 
 
 def _drop_ledger(spec: Object) -> None:
