@@ -22,6 +22,7 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.redis_targets import primary_and_replicas
 from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
@@ -38,6 +39,8 @@ from chaos.waiting import until
 from chaos.workloads import probes, redis_knock
 from chaos.workloads.connection import HeldConnection
 from chaos.workloads.records import job_record, submission_ids, submit
+from chaos.workloads.service import ServiceClient
+from chaos.workloads.watch import Watch
 
 # Head pod gone (≤ 5 s grace), new one scheduled and started (≤ 5 s by the API server's own objective), readiness delay of
 # 10 s and a period of 5 s, Ray's start (≤ 20 s on two busy cores), and one probe of 15 s; doubled for a noisy machine.
@@ -48,6 +51,8 @@ APART_SECONDS = 20.0
 SETTLE_SECONDS = 75.0
 # A killed operator's lease runs out after 15 s and is retried every 2 s; pod start and cache sync come on top.
 LEASE_SECONDS = 60.0
+# The autoscaler looks every 5 s, a worker was Ready 19 s after it was asked for; threefold for a noisy machine.
+SCALE_UP_SECONDS = 75.0
 # Between two looks at what no watch tells of.
 _LOOK_EVERY = 0.5
 # For Ray's objects and their namespace, half each. A clean-up whose Redis does not answer takes longer, and is named.
@@ -97,7 +102,7 @@ class Lab:
         self._ledger = ledger
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
-        self._connections: list[HeldConnection] = []
+        self._watches: list[Watch] = []
 
     # --- turn and faults --------------------------------------------------------------------------------------------
 
@@ -128,13 +133,14 @@ class Lab:
 
     def ray_cluster(
         self, arm: str, *, ft: bool, annotated: bool = False, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
-        head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None, storage: str = "",
-        spec: Mapping[str, object] | None = None,
+        most_workers: int = 0, head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None,
+        storage: str = "", spec: Mapping[str, object] | None = None,
     ) -> RayClusterHandle:  # fmt: skip
         """Create a Ray cluster in a namespace of its own; `ready` waits for it.
 
-        ``annotated`` asks for fault tolerance by annotation, as versions of KubeRay do that have no field for it. ``storage`` is
-        its external storage namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
+        ``annotated`` asks for fault tolerance by annotation, as versions of KubeRay do that have no field for it. With
+        ``most_workers`` its head has an autoscaler, which may make so many. ``storage`` is its external storage
+        namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
         """
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
             raise FeatureMissing(
@@ -144,7 +150,8 @@ class Lab:
         namespace = self.namespace(arm)
         return ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
-            annotated=annotated, redis_address=redis_address, workers=workers, head_env=head_env, worker_env=worker_env,
+            annotated=annotated, redis_address=redis_address, workers=workers, most_workers=most_workers,
+            head_env=head_env, worker_env=worker_env,
             storage=storage, spec=spec, arm=arm, ledger=self._ledger is not None,
         )  # fmt: skip
 
@@ -306,9 +313,50 @@ class Lab:
     def hold_connection(self, pod: Object, address: str, name: str) -> HeldConnection:
         """Keep one connection from the pod to a Redis server open and watched, until the experiment ends."""
         connection = HeldConnection(self.cluster, self.writer, pod, address, name)
-        self._connections.append(connection)
+        self._watches.append(connection)
         connection.start()
         return connection
+
+    def call_service(self, *clusters: RayClusterHandle, start_up: float) -> None:
+        """Call an actor of each cluster twice a second, from a pod of its own, and make the actor anew when it is gone.
+
+        The actor takes ``start_up`` seconds to begin. Returns when each has answered; every answer is recorded until the
+        experiment ends.
+        """
+
+        def begin(cluster: RayClusterHandle) -> None:
+            pod = self.witness(cluster.namespace, "client", may_reach_redis=False)
+            client = ServiceClient(self.cluster, self.writer, pod, cluster, start_up=start_up)
+            self._watches.append(client)
+            client.start()
+
+        with self.step("services answer", deadline=start_up):
+            self._each(clusters, begin)
+
+    def service_answers(self, *clusters: RayClusterHandle, since: int, deadline: float) -> None:
+        """Wait until each cluster's service has answered its client. One that never does is a result."""
+        for each in clusters:
+            with suppress(NotReached):
+                self.seen(
+                    partial(_answered, cluster_target(each)),
+                    what=f"an answer of the service in {each.namespace}", deadline=deadline, since=since,
+                )  # fmt: skip
+
+    def ask_for_workers(self, cluster: RayClusterHandle, count: int) -> None:
+        """Ask the autoscaler for so many workers in all, as a driver does; this replaces what was asked for before."""
+        self._probe(
+            "workers-asked-for", {**cluster_target(cluster), "workers": count},
+            lambda: probes.ask_for_workers(self.cluster, cluster, count),
+        )  # fmt: skip
+
+    def workers_join(self, cluster: RayClusterHandle, count: int, *, deadline: float = SCALE_UP_SECONDS) -> None:
+        """Wait until so many workers are Ready, and look whom Ray knows. Those that never come are a result."""
+        with self.step(f"{count} workers in {cluster.namespace}", deadline=deadline), suppress(NotReached):
+            until(
+                lambda: sum(map(ray.is_ready, cluster.worker_pods(self.cluster))) >= count,
+                what=f"{count} workers in {cluster.namespace}", deadline=deadline, every=_LOOK_EVERY,
+            )  # fmt: skip
+        self.functional_again({cluster: []})
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -688,24 +736,21 @@ class Lab:
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""
-        return self.cluster.list("pods", redis.NAMESPACE, "app.kubernetes.io/name=redis-ha")
+        return redis.pods(self.cluster)
 
     def redis_primary(self) -> str:
         """The address of the primary that all Sentinels name."""
-        primary = redis.assert_agreed(self.cluster).primary
-        assert primary is not None
-        assert primary.address is not None
-        return primary.address
+        return str(self.redis_primary_pod()["status"]["podIP"])
 
     def redis_replica(self) -> str:
         """The address of a replica."""
-        members = redis.assert_agreed(self.cluster).members
-        return next(m.address for m in members if m.role == "slave" and m.address is not None)
+        _, replicas = primary_and_replicas(self.cluster)
+        return str(replicas[0]["status"]["podIP"])
 
     def redis_primary_pod(self) -> Object:
         """The pod of the primary."""
-        address = self.redis_primary()
-        return next(pod for pod in self.redis_pods() if pod["status"].get("podIP") == address)
+        primary, _ = primary_and_replicas(self.cluster)
+        return primary
 
     def redis_single_pod(self, namespace: str) -> Object:
         """The one pod of the single Redis."""
@@ -789,9 +834,9 @@ class Lab:
 
         Other experiments' faults are theirs to undo.
         """
-        for connection in self._connections:
-            connection.stop()
-        self._connections.clear()
+        for watch in self._watches:
+            watch.stop()
+        self._watches.clear()
         with shielded():
             healed, failed = heal(self.cluster, self.injector.log, only=self.injector.injections)
         for sentence in [*(f"healed: {s}" for s in healed), *(f"not healed: {s}" for s in failed)]:
@@ -902,6 +947,11 @@ def cluster_target(cluster: RayClusterHandle) -> ClusterTarget:
 
 def job_target(job: RayJobHandle) -> JobTarget:
     return {"namespace": job.namespace, "rayjob": job.name}
+
+
+def _answered(target: ClusterTarget, entry: Entry) -> bool:
+    about = entry["what"] == What.PROBE and entry["probe"] == ServiceClient.probe and entry["target"] == target
+    return about and bool(entry["ok"])
 
 
 def restarts(pod: Object) -> int:

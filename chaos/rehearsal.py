@@ -332,13 +332,13 @@ _HANDLES = (RayClusterHandle, RayJobHandle)
 # What is told by the lab's own docstring, and with which word; what has none only names what is acted upon later.
 BY_THEIR_OWN_WORDS = {
     "do": [
-        "amend", "change", "delete", "knock", "release", "remove_keys", "start_actor", "start_chatter", "submit",
-        "submit_driver",
+        "amend", "ask_for_workers", "call_service", "change", "delete", "knock", "release", "remove_keys", "start_actor",
+        "start_chatter", "submit", "submit_driver",
     ],
     "wait": [
         "cleanup_ends", "cluster_goes", "functional_again", "head_restarts", "job_ends", "let_in", "operator_leads_again",
         "operator_settled", "pods_made", "ray_cluster_made", "ray_job_runs", "rayjob_gone", "rayjob_reaches", "ready",
-        "record_redis", "submitter_finished", "submitter_job", "work_goes_on", "write_refused",
+        "record_redis", "service_answers", "submitter_finished", "submitter_job", "work_goes_on", "workers_join", "write_refused",
     ],
     "look": [
         "functional", "record_job", "record_keys", "record_ledger", "record_steps", "record_submissions", "record_writes",

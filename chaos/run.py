@@ -195,8 +195,8 @@ class Run:
             writer=writer,
             injector=self._injector.of(writer),
             console=self.console,
-            images={"ray": catalogue.ray_image(self.settings.versions.ray), "redis": catalogue.REDIS_IMAGE},
-            ray_version=self.settings.versions.ray,
+            images={"ray": catalogue.ray_image(self.versions["ray"]), "redis": catalogue.REDIS_IMAGE},
+            ray_version=self.versions["ray"],
             ledger=self.ledger,
             other_operator=self._other_operator,
             turn=turn,
@@ -243,6 +243,17 @@ class Run:
             yield
         finally:
             self.versions = own
+
+    @contextmanager
+    def ray(self, version: str) -> Iterator[None]:
+        """Another Ray in what is begun within the block, which is judged as that version."""
+        own = self.versions["ray"]
+        self.stack.use_ray(version, self.console)
+        self.versions = {**self.versions, "ray": version}
+        try:
+            yield
+        finally:
+            self.versions = {**self.versions, "ray": own}
 
     # --- results ----------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ from chaos.checks.redis_keys import (
     keys_untouched,
 )
 from chaos.checks.resumed import resumed, shut_down_after
+from chaos.checks.scale_up import scale_up_granted
+from chaos.checks.service_outage import outage_shorter, start_up_waited_for
 from chaos.checks.stopped_later import gone_untold, stopped_later
 from chaos.checks.submission_id import id_accepted_again, id_refused, written_once
 from chaos.checks.submitter import one_submitter_job, same_job_reused
@@ -84,6 +86,7 @@ __all__ = [
     "one_submitter_job",
     "one_writer",
     "operator_killed_in_window",
+    "outage_shorter",
     "owned_gone",
     "owned_kept",
     "pods_kept",
@@ -92,7 +95,9 @@ __all__ = [
     "redis_out_of_reach",
     "resumed",
     "same_job_reused",
+    "scale_up_granted",
     "shut_down_after",
+    "start_up_waited_for",
     "status_moved_on",
     "statuses_differ",
     "stopped_later",

@@ -75,7 +75,9 @@ def job_kept(history: History, *, namespace: str, rayjob: str) -> Finding:
         facts.probe_evidence(ledger, f"ledger has {facts.plural(len(lines), 'execution')}"),
     )  # fmt: skip
     now, then = (tuple(facts.status(s.object, key) for key in _ATTEMPT) for s in (end, before))
-    reason = f"{rayjob} came to be {stage} in attempt {', '.join(now[:2])}, after {facts.plural(len(lines), 'execution')}"
+    reason = (
+        f"{rayjob} came to be {stage} in attempt {', '.join(now[:2])}, after {facts.plural(len(lines), 'execution')}"
+    )
     if (stage, now, len(lines)) != ("Complete", then, 1):
         return Finding(Outcome.BROKEN, f"{reason}; it had been Running in {', '.join(then[:2])}", seen)
     return Finding(Outcome.HOLDS, f"{reason}, as it was before", seen)

@@ -12,7 +12,6 @@ from chaos.faults.stop_process import StopProcess
 from chaos.stack import redis
 from chaos.stack.cluster import Cluster, Object
 
-_MEMBERS = "app.kubernetes.io/name=redis-ha"
 _CLIENTS = "kuberay-chaos/redis-client=true"
 
 
@@ -20,7 +19,7 @@ def primary_and_replicas(cluster: Cluster) -> tuple[Object, list[Object]]:
     """The members' pods by role."""
     primary = redis.assert_agreed(cluster).primary
     assert primary is not None
-    pods = cluster.list("pods", redis.NAMESPACE, _MEMBERS)
+    pods = redis.pods(cluster)
     is_primary = [pod["metadata"]["name"] == primary.pod for pod in pods]
     [found] = [pod for pod, yes in zip(pods, is_primary, strict=True) if yes]
     return found, [pod for pod, yes in zip(pods, is_primary, strict=True) if not yes]

@@ -61,6 +61,9 @@ class Given:
     def other_operator(self, version: str, console: Console) -> NoReturn:
         raise StackError(f"the operator of {self.cluster.name} is not ours to replace")
 
+    def use_ray(self, version: str, console: Console) -> None:
+        """Nothing: the nodes pull the official images that pods name."""
+
 
 def attach(settings: Settings, given: GivenCluster, console: Console, *, healed: bool = True) -> Given:
     """The user's cluster, healed of what a dead run of ours left in it, unless another process of this run has done that.

@@ -117,6 +117,7 @@ def create_ray_cluster(
     annotated: bool = False,
     redis_address: str = redis.SENTINEL_ADDRESS,
     workers: int = 2,
+    most_workers: int = 0,
     head_env: Mapping[str, str] | None = None,
     worker_env: Mapping[str, str] | None = None,
     storage: str = "",
@@ -127,6 +128,7 @@ def create_ray_cluster(
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
     ``annotated`` asks for fault tolerance as before KubeRay 1.3. ``ledger`` tells whether the nodes have the run's folder.
+    With ``most_workers`` Ray's autoscaler may make so many.
     ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
     the manifest's as a JSON merge patch (RFC 7386).
     """
@@ -144,6 +146,8 @@ def create_ray_cluster(
     if annotated:
         _ask_by_annotation(document)
     _shape(document["spec"], ft=ft and not annotated, head_env=head_env or {}, worker_env=worker_env or {})
+    if most_workers:
+        _autoscale(document["spec"], most_workers)
     if not ledger:
         _drop_ledger(document["spec"])
     if storage:
@@ -263,6 +267,22 @@ def _add_workers(spec: Object, count: int) -> None:
             "template": {"spec": pod},
         }
     ]
+
+
+def _autoscale(spec: Object, most_workers: int) -> None:
+    """Adds the autoscaler, a container of the head's. What it made idles for longer than any experiment takes."""
+    spec["enableInTreeAutoscaling"] = True
+    spec["autoscalerOptions"] = {
+        "version": "v2",
+        "imagePullPolicy": "IfNotPresent",
+        "idleTimeoutSeconds": 1800,
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+    }
+    for group in spec["workerGroupSpecs"]:
+        group["maxReplicas"] = most_workers
 
 
 def _drop_ledger(spec: Object) -> None:

@@ -141,6 +141,11 @@ def spellings(password: str) -> list[str]:
     return [password, base64.b64encode(password.encode()).decode()]
 
 
+def pods(cluster: Cluster) -> list[Object]:
+    """The members' pods."""
+    return cluster.list("pods", NAMESPACE, "app.kubernetes.io/name=redis-ha")
+
+
 def health(cluster: Cluster) -> RedisHealth:
     """Asks every member at once. A member that is down or stalled is part of the answer, never an error."""
     with ThreadPoolExecutor(len(MEMBERS)) as pool:

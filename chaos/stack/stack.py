@@ -72,10 +72,22 @@ class Stack:
         """Another version of the operator, its image on every node."""
         name, reference, config = self.source.operator(version, console)
         with console.step(f"KubeRay {version} onto the nodes", expect=10) as step:
-            for node in self.kind.nodes():
-                step.say(f"image into {node}")
-                load_into(self.engine, node, {name: reference})
+            self._load(name, reference, step)
         return kuberay.Release(version, name, config)
+
+    def use_ray(self, version: str, console: Console) -> None:
+        """Put another Ray version's image onto the nodes, for clusters that ask for it; once there it stays."""
+        name, reference = self.source.ray(version, console)
+        with console.step(f"Ray {version} on the nodes", expect=120) as step:
+            self._load(name, reference, step)
+
+    def _load(self, name: str, reference: str, step: Step) -> None:
+        """Into the nodes that take such pods: the control plane's is tainted."""
+        for node in self.kind.nodes():
+            if node == self.kind.control_plane:
+                continue
+            step.say(f"image into {node}")
+            load_into(self.engine, node, {name: reference})
 
 
 def up(settings: Settings, console: Console) -> Stack:

@@ -85,6 +85,15 @@ def start_chatter(cluster: Cluster, handle: RayClusterHandle, *, seconds: float 
         raise NoSteadyState(f"no GCS traffic in {handle.namespace}: {_complaint(executed)}")
 
 
+def ask_for_workers(cluster: Cluster, handle: RayClusterHandle, count: int, *, seconds: float = 30.0) -> Answer:
+    """Asks the autoscaler for so many workers in all, by the CPU that each has."""
+    pod = handle.head_pod(cluster)
+    if pod is None:
+        return {"ok": False, "error": "there is no head pod"}
+    executed = _run(cluster, pod, "request_workers.py", [str(count), f"--seconds={seconds:g}"], seconds)
+    return {"ok": executed.ok, "error": None if executed.ok else _complaint(executed)}
+
+
 def submit_driver(
     cluster: Cluster, handle: RayClusterHandle, *, submission_id: str, name: str = "owned", seconds: float = 30.0
 ) -> None:

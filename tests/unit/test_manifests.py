@@ -254,6 +254,26 @@ def test_the_external_storage_namespace_is_kuberays_choice_unless_given() -> Non
     assert own["externalStorageNamespace"] == "own"
 
 
+@pytest.mark.parametrize("most_workers", [0, 3])
+def test_an_autoscaler_is_there_when_it_has_something_to_do(most_workers: int) -> None:
+    cluster = FakeCluster()
+    ray.create_ray_cluster(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "c",
+        ft=True,
+        image="ray:1",
+        ray_version="2.60.0",
+        workers=1,
+        most_workers=most_workers,
+    )
+    [created] = cluster.created
+    [group] = created["spec"]["workerGroupSpecs"]
+    assert (group["minReplicas"], group["maxReplicas"]) == (1, most_workers or 1)
+    assert created["spec"].get("enableInTreeAutoscaling", False) is bool(most_workers)
+    assert created["spec"].get("autoscalerOptions", {}).get("version") == ("v2" if most_workers else None)
+
+
 def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
     cluster = FakeCluster()
     password = {"valueFrom": None, "value": "another"}

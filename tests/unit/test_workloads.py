@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -10,15 +11,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chaos import workloads
+from chaos.errors import NoSteadyState
 from chaos.process import Executed
 from chaos.stack.ray import RayClusterHandle
 from chaos.workloads import probes
+from chaos.workloads.service import ServiceClient
 
 # Without the first, Ray writes a token into the home folder.
 RAY_ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "120"}
@@ -292,6 +296,145 @@ def test_a_wrong_password_is_not_a_held_connection(redis_server: Redis) -> None:
         [refused] = events(held)
     assert refused["event"] == "error"
     assert held.returncode == 1
+
+
+@pytest.fixture(scope="module")
+def client_address(ray_address: str) -> Iterator[str]:
+    """Of the server for Ray's clients that a head has."""
+    port = free_port()
+    options = [f"--address={ray_address}", "--host=127.0.0.1", f"--port={port}", "--mode=legacy"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "ray.util.client.server", *options],
+        env={**os.environ, **RAY_ENVIRONMENT},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        yield f"127.0.0.1:{port}"
+        server.kill()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@contextmanager
+def calling(address: str, start_up: float) -> "Iterator[subprocess.Popen[str]]":
+    command = [sys.executable, str(INPOD / "call_service.py"), address, f"--start-up={start_up}"]
+    with subprocess.Popen(command, env={**os.environ, **RAY_ENVIRONMENT}, stdout=subprocess.PIPE, text=True) as client:
+        try:
+            yield client
+        finally:
+            for caller in callers(client):
+                os.kill(caller, signal.SIGKILL)
+            client.kill()
+
+
+def callers(client: "subprocess.Popen[str]") -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(client.pid)], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in listed.stdout.split()]
+
+
+def test_a_service_is_made_by_its_client_and_found_again_by_the_next(client_address: str) -> None:
+    with calling(client_address, 3) as client:
+        seen = events(client)
+        next(e for e in seen if e == {"event": "silence", "why": "the actor does not answer"})
+        first = next(e for e in seen if e["event"] == "answer")
+        second = next(e for e in seen if e["event"] == "answer")
+        assert (first["count"], second["count"]) == (1, 2)
+        [caller] = callers(client)
+        os.kill(caller, signal.SIGKILL)
+        assert next(e for e in seen if e["event"] == "silence")["why"] == "the connection is lost"
+        third = next(e for e in seen if e["event"] == "answer")
+    assert (third["born"], third["pid"]) == (first["born"], first["pid"])
+    assert third["count"] > second["count"]
+
+
+def test_a_caller_that_has_nothing_to_say_is_replaced(client_address: str) -> None:
+    with calling(client_address, 0) as client:
+        seen = events(client)
+        next(e for e in seen if e["event"] == "answer")
+        [caller] = callers(client)
+        os.kill(caller, signal.SIGSTOP)
+        assert next(e for e in seen if e["event"] == "silence")["why"] == "the connection is lost"
+        next(e for e in seen if e["event"] == "answer")
+
+
+def test_a_head_that_does_not_listen_is_waited_for() -> None:
+    with calling(f"127.0.0.1:{free_port()}", 0) as client:
+        told = next(events(client))
+        assert told["event"] == "silence"
+        assert "refused" in told["why"]
+        assert callers(client) == []
+
+
+def test_workers_are_asked_for(ray_address: str) -> None:
+    assert script("request_workers.py", "2", "--seconds=60", RAY_ADDRESS=ray_address).returncode == 0
+
+
+def test_a_request_that_nobody_hears_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert script("request_workers.py", "2", "--seconds=5", RAY_ADDRESS=where).returncode == 1
+
+
+class FakePod:
+    """A cluster in which every command is this one, on this machine."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.asked: list[str] = []
+
+    def exec_command(self, namespace: str, pod: str, argv: list[str]) -> list[str]:
+        self.asked = [namespace, pod, *argv]
+        return [sys.executable, "-c", self.program]
+
+
+class Told:
+    """In the place of a history."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+
+    def write(self, what: str, **fields: Any) -> None:
+        self.entries.append(fields)
+
+
+ANSWERS = """
+import sys
+print('{"event": "silence", "why": "not yet"}')
+print('{"event": "answer", "took": 0.2, "pid": 7, "born": "a", "count": 1}')
+print('{"event": "answ', flush=True)
+"""
+
+
+def client_in(pod: FakePod, told: Told) -> ServiceClient:
+    handle = RayClusterHandle("ns", "c", ft=True, workers=1)
+    where = {"metadata": {"namespace": "ns", "name": "client"}}
+    return ServiceClient(pod, told, where, handle, start_up=60)  # type: ignore[arg-type]
+
+
+def test_what_a_client_says_is_in_the_history() -> None:
+    pod, told = FakePod(ANSWERS), Told()
+    client = client_in(pod, told)
+    client.start()
+    client._reader.join(10)
+    assert pod.asked == ["ns", "client", "python", "/chaos/call_service.py", "c-head-svc:10001", "--start-up=60"]
+    target = {"namespace": "ns", "cluster": "c"}
+    value = {"pid": 7, "born": "a", "count": 1}
+    assert told.entries == [
+        {"probe": "client", "target": target, "ok": False, "took": 0.0, "value": {}, "error": "not yet"},
+        {"probe": "client", "target": target, "ok": True, "took": 0.2, "value": value, "error": None},
+    ]
+    client.stop()
+    client.stop()
+
+
+def test_a_service_that_never_answers_is_no_baseline() -> None:
+    client = client_in(FakePod("import time; time.sleep(60)"), Told())
+    client.begins_within = 0.5
+    with pytest.raises(NoSteadyState, match="the service in ns does not answer"):
+        client.start()
 
 
 def test_the_config_map_holds_the_scripts_as_they_are() -> None:

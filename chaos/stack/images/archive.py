@@ -132,6 +132,13 @@ class ArchiveSource:
             fix=f"make another archive with --kuberay {version}",
         )
 
+    def ray(self, version: str, console: Console) -> tuple[str, str]:
+        """An archive holds one Ray version only."""
+        raise ImageError(
+            f"the archive holds Ray {self.settings.versions.ray} only, not {version}",
+            fix=f"make another archive with --ray {version}",
+        )
+
     def _unpack(self, result: Path, progress: cache.Progress) -> None:
         try:
             with tarfile.open(self.path) as tar:

@@ -92,11 +92,20 @@ class BuildSource:
         reference = self._single(name, program, as_path="/manager", user="65532:65532")
         return catalogue.operator_image(version), reference, config
 
+    def ray(self, version: str, console: Console) -> tuple[str, str]:
+        """Build another version of Ray's image, on the tree that all share."""
+        base = self._import_tree(self._tree(console))
+        wheels = self._wheels(version, console)
+        return catalogue.ray_image(version), self._derived("ray", base, {"site-packages": wheels})
+
     # --- the two lanes ----------------------------------------------------------------------------------------------
 
     def _downloads(self, console: Console) -> tuple[Path, Path]:
-        tree = debian.rootfs(show=partial(console.step, "Debian packages", expect=110))
-        return tree, self._wheels(partial(console.step, f"Ray {self.settings.versions.ray} wheels", expect=70))
+        return self._tree(console), self._wheels(self.settings.versions.ray, console)
+
+    @staticmethod
+    def _tree(console: Console) -> Path:
+        return debian.rootfs(show=partial(console.step, "Debian packages", expect=110))
 
     def _programs(self, console: Console, companions: catalogue.ControlPlane) -> dict[str, Path]:
         version = self.settings.versions.kubernetes
@@ -112,9 +121,8 @@ class BuildSource:
             built[name] = golang.program(name, package, of, main=main, show=show)
         return built
 
-    def _wheels(self, show: cache.Show) -> Path:
-        version = self.settings.versions.ray
-
+    @staticmethod
+    def _wheels(version: str, console: Console) -> Path:
         def make(result: Path, progress: cache.Progress) -> None:
             log = cache.logs() / f"ray-{version}.log"
             platforms = [
@@ -130,6 +138,7 @@ class BuildSource:
                 log=log, timeout=1200, error=ImageError, fix=f"see {log}; is there a Ray {version}, does the index answer?",
             )  # fmt: skip
 
+        show = partial(console.step, f"Ray {version} wheels", expect=70)
         return cache.cached("wheels", f"ray-{version}-py{_PYTHON_OF_TREE}", make, show=show)
 
     # --- images -----------------------------------------------------------------------------------------------------

@@ -59,6 +59,11 @@ class RegistrySource:
         name = catalogue.operator_image(version)
         return name, self._pull(name, console), self._config(version)
 
+    def ray(self, version: str, console: Console) -> tuple[str, str]:
+        """Pull another Ray version."""
+        name = catalogue.ray_image(version)
+        return name, self._pull(name, console)
+
     def digests(self, console: Console) -> dict[str, str]:
         """Fetch the digest of every image of this stack, for the lock file."""
         names = [catalogue.node_image(self.settings.versions.kubernetes), *catalogue.workload_images(self.settings)]

@@ -39,3 +39,7 @@ class ImageSource(Protocol):
     def operator(self, version: str, console: Console) -> tuple[str, str, Path]:
         """Another operator version: official name, reference in the engine, folder of its ``config/``."""
         ...
+
+    def ray(self, version: str, console: Console) -> tuple[str, str]:
+        """Another Ray version: official name, reference in the engine."""
+        ...

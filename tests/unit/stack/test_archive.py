@@ -118,6 +118,12 @@ def test_another_operator_is_not_in_it(saved, console):
         source.operator("1.5.1", console)
 
 
+def test_another_ray_is_not_in_it(saved, console):
+    source = ArchiveSource(Settings(source=Source.ARCHIVE, archive=saved), FakeEngine())
+    with pytest.raises(ImageError, match=r"holds Ray 2\.60\.0 only, not 2\.46\.0"):
+        source.ray("2.46.0", console)
+
+
 # --- damage ---------------------------------------------------------------------------------------------------------
 
 

@@ -247,6 +247,13 @@ def test_the_run_says_what_it_ran_on(file, console, kubectl, servers, monkeypatc
     assert "make down" not in (file.parent / "said").read_text()
 
 
+def test_another_ray_is_judged_as_itself_for_a_while(run):
+    own = run.versions
+    with run.ray("2.46.0"):
+        assert run.versions == {**own, "ray": "2.46.0"}
+    assert run.versions == own
+
+
 @pytest.mark.parametrize(
     "image", ["registry.example.org/operator@sha256:1234", "registry.example.org:5000/operator:nightly"]
 )
