@@ -64,6 +64,8 @@ _ENTRYPOINT = "python /chaos/ledger_job.py"
 # States of a submitted job that it leaves by itself.
 _ALIVE = ("PENDING", "RUNNING")
 
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -154,11 +156,10 @@ class Lab:
 
         A ``stubborn`` one writes all the time and goes on when it is told to stop. ``spec`` replaces further fields of its spec.
         """
-        folder = self._ledger_folder()
+        self._ledger_folder()
         self._starting()
         namespace = self.namespace(arm)
-        path = folder / f"{namespace}.jsonl"
-        seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
+        seen_by_pods = self._ledger_seen_by_pods(namespace)
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         entrypoint += ["--stubborn"] if stubborn else []
         return ray.create_rayjob(
@@ -182,8 +183,14 @@ class Lab:
 
     def _ledger_folder(self) -> Path:
         if self._ledger is None:
-            raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
+            raise FeatureMissing(
+                "the ledger, and what else is kept outside of Ray, is on nodes of a stack of ours only"
+            )
         return self._ledger
+
+    def _ledger_seen_by_pods(self, namespace: str) -> str:
+        """What the names of a namespace's files in the ledger's folder begin with, as the pods see them."""
+        return f"/ledger/{self._ledger_folder().name}/{namespace}"
 
     def namespace_name(self, arm: str) -> str:
         return re.sub("[^a-z0-9]+", "-", f"{PREFIX}{self.writer.experiment or 'test'}-{arm}".lower())[:63].rstrip("-")
@@ -278,9 +285,17 @@ class Lab:
 
         self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
 
-    def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
-        """Start a detached actor that counts, by default on a worker."""
-        probes.start_counter(self.cluster, cluster, name=name, at=at)
+    def start_actor(
+        self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None, max_restarts: int = -1,
+        keeps_state: bool = False,
+    ) -> None:  # fmt: skip
+        """Start a detached actor that counts, by default on a worker.
+
+        Ray starts it again for ever unless ``max_restarts`` is 0. One that ``keeps_state`` has its count in a file that all
+        nodes share, the others in memory alone.
+        """
+        state = f"{self._ledger_seen_by_pods(cluster.namespace)}-{name}" if keeps_state else ""
+        probes.start_counter(self.cluster, cluster, name=name, at=at, max_restarts=max_restarts, state=state)
 
     def start_chatter(self, *clusters: RayClusterHandle) -> None:
         """Start an actor on each worker that writes to the GCS every second, so that its loss is noticed."""
@@ -620,6 +635,13 @@ class Lab:
         if not submission_id:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
         return str(submission_id)
+
+    def ray_nodes(self) -> list[Object]:
+        """The nodes that Ray's pods can be on, by name."""
+        nodes = [
+            node for node in self.cluster.list("nodes") if _CONTROL_PLANE not in node["metadata"].get("labels", {})
+        ]
+        return sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""

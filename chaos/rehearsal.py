@@ -110,10 +110,11 @@ class _Cluster(RayClusterHandle):
 
 
 def _pod(namespace: str, name: str, address: str) -> Object:
+    runs = {"name": "its first", "restartCount": 0, "state": {"running": {}}}
     return {
         **_object(namespace, name),
         "spec": {"nodeName": f"the node of {name}", "containers": [{"name": "its first"}]},
-        "status": {"podIP": address, "containerStatuses": []},
+        "status": {"podIP": address, "containerStatuses": [runs]},
     }
 
 
@@ -265,6 +266,9 @@ class Rehearsal(Lab):
 
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         return DeletePod.of(self._pod(cluster.namespace, f"the worker that {actor} lives on"))
+
+    def ray_nodes(self) -> list[Object]:
+        return [_object("", name) for name in ("a node", "another node")]
 
     def redis_pods(self) -> list[Object]:
         return [self._pod(redis.NAMESPACE, member) for member in redis.MEMBERS]

@@ -227,6 +227,26 @@ def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
     assert created["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
 
 
+def test_a_change_gets_into_every_group_of_workers() -> None:
+    cluster = FakeCluster()
+    selector = {"kubernetes.io/hostname": "n1"}
+    ray.create_ray_cluster(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "c",
+        ft=True,
+        image="ray:1",
+        ray_version="2.60.0",
+        spec={"workerGroupSpecs": {"template": {"spec": {"nodeSelector": selector}}}},
+    )
+    [created] = cluster.created
+    [group] = created["spec"]["workerGroupSpecs"]
+    assert group["groupName"] == "workers"
+    assert group["template"]["spec"]["nodeSelector"] == selector
+    assert group["template"]["spec"]["containers"]
+    assert "nodeSelector" not in created["spec"]["headGroupSpec"]["template"]["spec"]
+
+
 def test_a_rayjobs_spec_can_be_changed() -> None:
     cluster = FakeCluster()
     handle = ray.create_rayjob(
