@@ -148,6 +148,10 @@ class Lab:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
+    def sharded_redis(self, arm: str) -> str:
+        """Start a Redis Cluster of two shards in the arm's namespace; its address."""
+        return redis.ensure_sharded(self.cluster, self.namespace(arm), self._images["redis"])
+
     def rayjob(
         self, arm: str, *, exit_code: int = 0, stubborn: bool = False, backoff_limit: int = 0, ft: bool = False,
         spec: Mapping[str, object] | None = None,

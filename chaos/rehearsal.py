@@ -208,6 +208,11 @@ class Rehearsal(Lab):
         self.tell("do", f"create a single Redis without persistence in {namespace}")
         return f"redis-single.{namespace}"
 
+    def sharded_redis(self, arm: str) -> str:
+        namespace = self.namespace(arm)
+        self.tell("do", f"create a Redis Cluster of two shards in {namespace}")
+        return f"redis-sharded.{namespace}"
+
     def rayjob(self, arm: str, *, exit_code: int = 0, ft: bool = False, **more: Any) -> RayJobHandle:
         if self._settings.given:
             raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")

@@ -16,6 +16,7 @@ VALUES: dict[str, dict[str, str | int]] = {
     "storage.yaml": {"IMAGE": "provisioner:1", "HELPER_IMAGE": "helper:1"},
     "redis-ha.yaml": {"IMAGE": "redis:1"},
     "redis-single.yaml": {"IMAGE": "redis:1", "NAMESPACE": "ns"},
+    "redis-sharded.yaml": {"IMAGE": "redis:1", "NAMESPACE": "ns"},
     "raycluster.yaml": {
         "IMAGE": "ray:1",
         "NAMESPACE": "ns",
