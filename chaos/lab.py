@@ -69,6 +69,8 @@ _ENTRYPOINT = "python /chaos/ledger_job.py"
 # States of a submitted job that it leaves by itself.
 _ALIVE = ("PENDING", "RUNNING")
 
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -159,6 +161,10 @@ class Lab:
         """Start a single Redis without persistence in the arm's namespace; its address."""
         return redis.ensure_single(self.cluster, self.namespace(arm), self._images["redis"])
 
+    def sharded_redis(self, arm: str) -> str:
+        """Start a Redis Cluster of two shards in the arm's namespace; its address."""
+        return redis.ensure_sharded(self.cluster, self.namespace(arm), self._images["redis"])
+
     def rayjob(
         self, arm: str, *, exit_code: int = 0, stubborn: bool = False, steps: bool = False, checkpoint: bool = False,
         backoff_limit: int = 0, ft: bool = False, workers: int = 0, spec: Mapping[str, object] | None = None,
@@ -169,11 +175,10 @@ class Lab:
         with a ``checkpoint`` goes on from it when it is run again. Its head does the work itself unless there are ``workers``.
         ``spec`` replaces further fields of its spec.
         """
-        folder = self._ledger_folder()
+        self._ledger_folder()
         self._starting()
         namespace = self.namespace(arm)
-        path = folder / f"{namespace}.jsonl"
-        seen_by_pods = f"/ledger/{path.parent.name}/{namespace}"
+        seen_by_pods = self._ledger_seen_by_pods(namespace)
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         options = {"--stubborn": stubborn, "--steps": steps, f"--checkpoint={seen_by_pods}.checkpoint": checkpoint}
         entrypoint += [option for option, asked in options.items() if asked]
@@ -198,8 +203,14 @@ class Lab:
 
     def _ledger_folder(self) -> Path:
         if self._ledger is None:
-            raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
+            raise FeatureMissing(
+                "the ledger, and what else is kept outside of Ray, is on nodes of a stack of ours only"
+            )
         return self._ledger
+
+    def _ledger_seen_by_pods(self, namespace: str) -> str:
+        """What the names of a namespace's files in the ledger's folder begin with, as the pods see them."""
+        return f"/ledger/{self._ledger_folder().name}/{namespace}"
 
     def namespace_name(self, arm: str) -> str:
         return namespace_name(self.writer.experiment or "test", arm)
@@ -294,9 +305,17 @@ class Lab:
 
         self.seen(last, what=f"{count} {node_type} pods in {cluster.namespace}", deadline=_MADE_SECONDS, since=0)
 
-    def start_actor(self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None) -> None:
-        """Start a detached actor that counts, by default on a worker."""
-        probes.start_counter(self.cluster, cluster, name=name, at=at)
+    def start_actor(
+        self, cluster: RayClusterHandle, name: str = "counter", *, at: Object | None = None, max_restarts: int = -1,
+        keeps_state: bool = False,
+    ) -> None:  # fmt: skip
+        """Start a detached actor that counts, by default on a worker.
+
+        Ray starts it again for ever unless ``max_restarts`` is 0. One that ``keeps_state`` has its count in a file that all
+        nodes share, the others in memory alone.
+        """
+        state = f"{self._ledger_seen_by_pods(cluster.namespace)}-{name}" if keeps_state else ""
+        probes.start_counter(self.cluster, cluster, name=name, at=at, max_restarts=max_restarts, state=state)
 
     def start_chatter(self, *clusters: RayClusterHandle) -> None:
         """Start an actor on each worker that writes to the GCS every second, so that its loss is noticed."""
@@ -733,6 +752,13 @@ class Lab:
         if not submission_id:
             raise NoSteadyState(f"RayJob {job.namespace}/{job.name} names no submission ID")
         return str(submission_id)
+
+    def ray_nodes(self) -> list[Object]:
+        """The nodes that Ray's pods can be on, by name."""
+        nodes = [
+            node for node in self.cluster.list("nodes") if _CONTROL_PLANE not in node["metadata"].get("labels", {})
+        ]
+        return sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
 
     def redis_pods(self) -> list[Object]:
         """The members of the highly available Redis."""

@@ -113,10 +113,11 @@ class _Cluster(RayClusterHandle):
 
 
 def _pod(namespace: str, name: str, address: str) -> Object:
+    runs = {"name": "its first", "restartCount": 0, "state": {"running": {}}}
     return {
         **_object(namespace, name),
         "spec": {"nodeName": f"the node of {name}", "containers": [{"name": "its first"}]},
-        "status": {"podIP": address, "containerStatuses": []},
+        "status": {"podIP": address, "containerStatuses": [runs]},
     }
 
 
@@ -211,6 +212,11 @@ class Rehearsal(Lab):
         self.tell("do", f"create a single Redis without persistence in {namespace}")
         return f"redis-single.{namespace}"
 
+    def sharded_redis(self, arm: str) -> str:
+        namespace = self.namespace(arm)
+        self.tell("do", f"create a Redis Cluster of two shards in {namespace}")
+        return f"redis-sharded.{namespace}"
+
     def rayjob(self, arm: str, *, exit_code: int = 0, ft: bool = False, **more: Any) -> RayJobHandle:
         if self._settings.given:
             raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
@@ -277,6 +283,9 @@ class Rehearsal(Lab):
 
     def delete_worker_of(self, cluster: RayClusterHandle, actor: str) -> DeletePod:
         return DeletePod.of(self._pod(cluster.namespace, f"the worker that {actor} lives on"))
+
+    def ray_nodes(self) -> list[Object]:
+        return [_object("", name) for name in ("a node", "another node")]
 
     def redis_pods(self) -> list[Object]:
         return [self._pod(redis.NAMESPACE, member) for member in redis.MEMBERS]

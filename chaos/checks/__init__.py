@@ -3,15 +3,16 @@
 Importing this package registers every check, so that an expectation stored in a history finds the function it names.
 """
 
-from chaos.checks.actors import actor_process_kept, actor_started_anew
+from chaos.checks.actors import actor_gone, actor_process_kept, actor_started_anew
 from chaos.checks.attempt_unchanged import attempt_unchanged
 from chaos.checks.attempts import attempts_cleared, attempts_opened
 from chaos.checks.base import Check, check
-from chaos.checks.connection import connection_kept, connection_stalled
+from chaos.checks.connection import connection_broken, connection_kept, connection_stalled
 from chaos.checks.deletion_waited import deletion_waited
 from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.environment import environment_is
 from chaos.checks.executions import one_submission
+from chaos.checks.fault_lasted import fault_lasted
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_crash_loops import head_crash_loops
 from chaos.checks.head_kept import head_kept
@@ -22,6 +23,7 @@ from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
 from chaos.checks.one_writer import one_writer
 from chaos.checks.operator_replaced import job_kept, pods_kept
+from chaos.checks.outage import outage_ended
 from chaos.checks.owned import owned_gone, owned_kept
 from chaos.checks.rayjob_status import operator_killed_in_window, status_moved_on
 from chaos.checks.redis_access import redis_answers, redis_out_of_reach
@@ -50,6 +52,7 @@ from chaos.checks.workers_survived import workers_survived
 
 __all__ = [
     "Check",
+    "actor_gone",
     "actor_process_kept",
     "actor_started_anew",
     "attempt_unchanged",
@@ -58,11 +61,13 @@ __all__ = [
     "check",
     "cleanup_failed",
     "cluster_gone",
+    "connection_broken",
     "connection_kept",
     "connection_stalled",
     "deletion_waited",
     "driver_gone",
     "environment_is",
+    "fault_lasted",
     "functional_twice",
     "gone_after_cleanup",
     "gone_untold",
@@ -86,6 +91,7 @@ __all__ = [
     "one_submitter_job",
     "one_writer",
     "operator_killed_in_window",
+    "outage_ended",
     "outage_shorter",
     "owned_gone",
     "owned_kept",

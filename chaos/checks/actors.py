@@ -1,4 +1,4 @@
-"""FT-4 and FT-5: an actor lives on with its process, or starts anew without its state.
+"""FT-4 and FT-5: an actor lives on with its process, starts anew without its state, or is gone.
 
 The functional probe's value tells of each actor it called: ``{"actors": {NAME: {"pid", "count", "born", "node"}}}``.
 ``born`` is a token drawn in ``__init__``: a process ID alone could be handed out twice, after a restart most of all.
@@ -6,6 +6,7 @@ The functional probe's value tells of each actor it called: ``{"actors": {NAME: 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from chaos.checks import facts
@@ -13,6 +14,9 @@ from chaos.checks.base import check
 from chaos.errors import Unjudged
 from chaos.history.reader import History, Probe
 from chaos.verdict import Evidence, Finding, Outcome
+
+# What Ray says of a name that no living actor has, and of an actor that it will not start again.
+_NO_SUCH_ACTOR = "Failed to look up actor|ActorDiedError"
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,29 @@ def actor_started_anew(history: History, *, namespace: str, cluster: str, actor:
         return Finding(Outcome.BROKEN, reason, seen)
     reason = f"{actor} started anew: pid {before.pid}→{anew.pid}, counter back from {before.count} to {anew.count}"
     return Finding(Outcome.HOLDS, reason, seen)
+
+
+@check
+def actor_gone(history: History, *, namespace: str, cluster: str, actor: str) -> Finding:
+    """The actor answered before the fault; after it the cluster works, and Ray says that there is no such actor.
+
+    That nothing answers is not enough: an actor that is being started again doesn't either.
+    """
+    since = facts.applied_at(facts.applied(history)[0])
+    probes = facts.functional_probes(history, namespace, cluster)
+    answers = [probe for probe in probes if actor in probe.value.get("actors", {})]
+    before = [probe for probe in answers if probe.t <= since]
+    if not before:
+        raise Unjudged(f"actor {actor} did not answer before the fault")
+    if after := [probe for probe in answers if facts.began(probe) >= since]:
+        seen = (facts.probe_evidence(before[-1]), facts.probe_evidence(after[0], f"actor {actor} answered"))
+        return Finding(Outcome.BROKEN, f"{actor} still answers {after[0].t - since:.1f} s after the fault", seen)
+    back = facts.functional_again(history, namespace, cluster, since)
+    if back is None:
+        raise Unjudged(f"{cluster} was never functional after the fault, so nobody knows of {actor}")
+    said = re.compile(rf"\bactor:{re.escape(actor)}: [^;]*({_NO_SUCH_ACTOR})")
+    gone = [probe for probe in probes if facts.began(probe) >= back.t and said.search(probe.error)]
+    if not gone:
+        raise Unjudged(f"Ray did not say what became of {actor} since {cluster} works again")
+    seen = (facts.probe_evidence(before[-1], f"actor {actor} answered"), facts.probe_evidence(gone[-1]))
+    return Finding(Outcome.HOLDS, f"Ray knows of no actor {actor}, {gone[-1].t - since:.1f} s after the fault", seen)

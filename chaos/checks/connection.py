@@ -28,6 +28,12 @@ def _exchanges(history: History, probe: str) -> tuple[Injection, float, list[Pro
     return fault, end, entries
 
 
+def _require_heard(entries: list[Probe], end: float, probe: str) -> None:
+    """Raise Unjudged when the last that was heard is older than an allowed stall: nobody knows what came then."""
+    if (silent := end - entries[-1].t) > EVERYDAY_STALL:
+        raise Unjudged(f"connection {probe} was last heard of {silent:.1f} s before the fault was over")
+
+
 def _told(entry: Probe) -> Evidence:
     value = entry.value
     error = f", then {value['error']}" if value.get("error") else ""
@@ -58,6 +64,26 @@ def connection_stalled(history: History, *, probe: str, min_seconds: float) -> F
 
 
 @check
+def connection_broken(history: History, *, probe: str) -> Finding:
+    """The connection broke while the first fault acted, as one does that is reset or closed; one that stalls does not."""
+    fault, end, entries = _exchanges(history, probe)
+    broke = next((e for e in entries if e.value.get("error")), None)
+    if broke is None:
+        _require_heard(entries, end, probe)
+        worst = max(entries, key=lambda entry: float(entry.value["stall"]))
+        reason = f"connection {probe} did not break, longest wait {worst.value['stall']:.1f} s"
+        return Finding(Outcome.BROKEN, reason, (facts.fault_evidence(fault), _told(worst)))
+    seen = (facts.fault_evidence(fault), _told(broke))
+    if broke.t > end:
+        reason = f"connection {probe} broke only {broke.t - end:.1f} s after the fault was over: {broke.value['error']}"
+        return Finding(Outcome.BROKEN, reason, seen)
+    after = broke.t - facts.applied_at(fault)
+    return Finding(
+        Outcome.HOLDS, f"connection {probe} broke {after:.1f} s after the fault: {broke.value['error']}", seen
+    )
+
+
+@check
 def connection_kept(history: History, *, probe: str) -> Finding:
     """The connection did not break, and never waited more than 5 s for an answer, from the fault to the end."""
     fault, end, entries = _exchanges(history, probe)
@@ -68,10 +94,7 @@ def connection_kept(history: History, *, probe: str) -> Finding:
         if entry.value["stall"] > EVERYDAY_STALL:
             reason = f"connection {probe} stalled for {entry.value['stall']:.1f} s"
             return Finding(Outcome.BROKEN, reason, (facts.fault_evidence(fault), _told(entry)))
-    last = entries[-1]
-    # The last answer must be younger than an allowed stall, or the connection may be stalling as the record ends.
-    if last.t < end - EVERYDAY_STALL:
-        raise Unjudged(f"connection {probe} was last heard of {end - last.t:.1f} s before the fault was over")
+    _require_heard(entries, end, probe)
     worst = max(entries, key=lambda entry: float(entry.value["stall"]))
     reason = f"connection {probe} kept, longest wait {worst.value['stall']:.1f} s"
-    return Finding(Outcome.HOLDS, reason, (facts.fault_evidence(fault), _told(worst), _told(last)))
+    return Finding(Outcome.HOLDS, reason, (facts.fault_evidence(fault), _told(worst), _told(entries[-1])))

@@ -61,6 +61,11 @@ def fault_evidence(fault: Injection) -> Evidence:
     return Evidence(entry["n"], entry["t"], f"fault {fault.name} applied{f' to {hit}' if hit else ''}")
 
 
+def step_evidence(fault: Injection, step: str) -> Evidence:
+    entry = fault.steps[step]
+    return Evidence(entry["n"], entry["t"], f"fault {fault.name} {step}")
+
+
 def operator_kill(history: History) -> Injection:
     """The first fault that killed an operator: named so, or aimed at the UID of an operator's pod."""
     operators = {pod.uid for pod in operator_pods(history)}

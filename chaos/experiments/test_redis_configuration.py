@@ -18,6 +18,7 @@ _RIGHT: dict[str, dict[str, object]] = {
     "password": {"gcsFaultToleranceOptions": {"redisPassword": {"valueFrom": _SECRET, "value": None}}},
     "address": {"gcsFaultToleranceOptions": {"redisAddress": redis.SENTINEL_ADDRESS}},
     "policy": {"headGroupSpec": {"template": {"metadata": {"labels": {redis.CLIENT_LABEL: "true"}}}}},
+    "two-shards": {"gcsFaultToleranceOptions": {"redisAddress": redis.SENTINEL_ADDRESS}},
 }
 # Ray tries 120 times, up to 1.5 s apart; a tenth of that is enough to see it give up.
 _TRIES = {"RAY_redis_db_connect_retries": "12"}
@@ -26,10 +27,10 @@ _LOOP_SECONDS = 220.0
 
 
 @experiment(
-    *(("FT-14", wrong) for wrong in _WRONG), seconds=200, level=Level.FULL, relies_on=[Part.OPERATOR, Part.REDIS]
+    *(("FT-14", wrong) for wrong in _RIGHT), seconds=220, level=Level.FULL, relies_on=[Part.OPERATOR, Part.REDIS]
 )
 def test_head_that_can_not_use_its_redis(lab: Lab) -> None:
-    """A wrong password, an address where nothing listens, and a network policy in the way.
+    """A wrong password, an address where nothing listens, a network policy in the way, and a Redis Cluster of two shards.
 
     Control: the same cluster with nothing wrong.
     """
@@ -38,6 +39,8 @@ def test_head_that_can_not_use_its_redis(lab: Lab) -> None:
     wrong = {
         name: lab.ray_cluster(name, ft=True, workers=0, head_env=_TRIES, spec=spec) for name, spec in _WRONG.items()
     }
+    shards = lab.sharded_redis("two-shards")
+    wrong["two-shards"] = lab.ray_cluster("two-shards", ft=True, workers=0, head_env=_TRIES, redis_address=shards)
     lab.phase("steady")
     lab.ready(sound)
     for each in wrong.values():

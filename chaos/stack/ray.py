@@ -130,7 +130,8 @@ def create_ray_cluster(
     ``annotated`` asks for fault tolerance as before KubeRay 1.3. ``ledger`` tells whether the nodes have the run's folder.
     With ``most_workers`` Ray's autoscaler may make so many.
     ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
-    the manifest's as a JSON merge patch (RFC 7386).
+    the manifest's as a JSON merge patch (RFC 7386), but a mapping that meets a list is merged into each of its items:
+    that is how a change gets into every group of workers.
     """
     document = _document(
         "raycluster.yaml",
@@ -296,6 +297,8 @@ def _drop_ledger(spec: Object) -> None:
 def _merged(old: object, patch: object) -> Any:
     if not isinstance(patch, Mapping):
         return patch
+    if isinstance(old, list):
+        return [_merged(item, patch) for item in old]
     merged = dict(old) if isinstance(old, Mapping) else {}
     for key, value in patch.items():
         if value is None:

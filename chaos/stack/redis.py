@@ -104,10 +104,19 @@ def ensure(cluster: Cluster, image: str) -> None:
 
 def ensure_single(cluster: Cluster, namespace: str, image: str) -> str:
     """Installs the single Redis without persistence into a namespace that is ours; its address for Ray."""
+    return _ensure_small(cluster, namespace, "redis-single", image)
+
+
+def ensure_sharded(cluster: Cluster, namespace: str, image: str) -> str:
+    """Installs the Redis Cluster of two shards into a namespace that is ours; its address for Ray."""
+    return _ensure_small(cluster, namespace, "redis-sharded", image)
+
+
+def _ensure_small(cluster: Cluster, namespace: str, name: str, image: str) -> str:
     copy_secret(cluster, namespace)
-    cluster.apply(render(paths.manifests() / "redis-single.yaml", {"IMAGE": image, "NAMESPACE": namespace}))
-    cluster.wait_rolled_out("statefulsets", namespace, "redis-single", _START_SECONDS)
-    return f"redis-single.{namespace}.svc.cluster.local:6379"
+    cluster.apply(render(paths.manifests() / f"{name}.yaml", {"IMAGE": image, "NAMESPACE": namespace}))
+    cluster.wait_rolled_out("statefulsets", namespace, name, _START_SECONDS)
+    return f"{name}.{namespace}.svc.cluster.local:6379"
 
 
 def copy_secret(cluster: Cluster, namespace: str) -> None:

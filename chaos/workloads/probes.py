@@ -57,13 +57,16 @@ def start_counter(
     name: str = "counter",
     at: Object | None = None,
     max_restarts: int = -1,
+    state: str = "",
     seconds: float = 30.0,
 ) -> Answer:
     """Starts a detached counter actor, on the given pod's Ray node or anywhere that takes work; its first answer.
 
-    ``max_restarts`` is Ray's: -1 for ever, 0 never. Raises `NoSteadyState`.
+    ``max_restarts`` is Ray's: -1 for ever, 0 never. ``state`` is the file, as the pods see it, in which it keeps its count;
+    without one it is in memory alone. Raises `NoSteadyState`.
     """
     arguments = [f"--name={name}", f"--max-restarts={max_restarts}", f"--seconds={seconds:g}"]
+    arguments += [f"--state={state}"] if state else []
     if at is not None:
         arguments.append(f"--at={at['status']['podIP']}")
         if at["metadata"]["labels"]["ray.io/node-type"] == "head":

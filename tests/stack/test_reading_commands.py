@@ -25,6 +25,7 @@ RIGHT = {
     "redis-password": {"gcsFaultToleranceOptions": {"redisPassword": {"valueFrom": REFERENCE, "value": None}}},
     "redis-address": {"gcsFaultToleranceOptions": {"redisAddress": redis.SENTINEL_ADDRESS}},
     "redis-policy": {"headGroupSpec": {"template": {"metadata": {"labels": {redis.CLIENT_LABEL: "true"}}}}},
+    "redis-shards": {"gcsFaultToleranceOptions": {"redisAddress": redis.SENTINEL_ADDRESS}},
 }
 
 
@@ -57,6 +58,8 @@ def causes(lab, tmp_path):
 def test_what_keeps_a_head_from_redis_is_named(lab, causes):
     sound = lab.ray_cluster("sound", ft=True, workers=0, head_env=TRIES)
     wrong = {arm: lab.ray_cluster(arm, ft=True, workers=0, head_env=TRIES, spec=spec) for arm, spec in WRONG.items()}
+    shards = lab.sharded_redis("redis-shards")
+    wrong["redis-shards"] = lab.ray_cluster("redis-shards", ft=True, workers=0, head_env=TRIES, redis_address=shards)
     lab.ready(sound)
     for each in wrong.values():
         lab.head_restarts(each, 2, deadline=220)

@@ -16,6 +16,7 @@ VALUES: dict[str, dict[str, str | int]] = {
     "storage.yaml": {"IMAGE": "provisioner:1", "HELPER_IMAGE": "helper:1"},
     "redis-ha.yaml": {"IMAGE": "redis:1"},
     "redis-single.yaml": {"IMAGE": "redis:1", "NAMESPACE": "ns"},
+    "redis-sharded.yaml": {"IMAGE": "redis:1", "NAMESPACE": "ns"},
     "raycluster.yaml": {
         "IMAGE": "ray:1",
         "NAMESPACE": "ns",
@@ -291,6 +292,26 @@ def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
     assert options == {"redisAddress": redis.SENTINEL_ADDRESS, "redisPassword": {"value": "another"}}
     assert created["spec"]["upgradeStrategy"] == {"type": "None"}
     assert created["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+
+def test_a_change_gets_into_every_group_of_workers() -> None:
+    cluster = FakeCluster()
+    selector = {"kubernetes.io/hostname": "n1"}
+    ray.create_ray_cluster(
+        cluster,  # type: ignore[arg-type]
+        "ns",
+        "c",
+        ft=True,
+        image="ray:1",
+        ray_version="2.60.0",
+        spec={"workerGroupSpecs": {"template": {"spec": {"nodeSelector": selector}}}},
+    )
+    [created] = cluster.created
+    [group] = created["spec"]["workerGroupSpecs"]
+    assert group["groupName"] == "workers"
+    assert group["template"]["spec"]["nodeSelector"] == selector
+    assert group["template"]["spec"]["containers"]
+    assert "nodeSelector" not in created["spec"]["headGroupSpec"]["template"]["spec"]
 
 
 def test_a_rayjobs_spec_can_be_changed() -> None:

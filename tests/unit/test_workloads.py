@@ -92,6 +92,14 @@ def test_the_counter_goes_on_and_the_cluster_works(ray_address: str) -> None:
     assert report["took"].keys() == {"connect", "kv", "task", "nodes", "actor:counter"}
 
 
+def test_a_counter_with_a_file_goes_on_where_the_file_is(ray_address: str, tmp_path: Path) -> None:
+    state = tmp_path / "count"
+    state.write_text("41")
+    started = answer(script("start_counter.py", "--name=keeper", f"--state={state}", RAY_ADDRESS=ray_address))
+    assert started["count"] == 42
+    assert state.read_text() == "42"
+
+
 def test_the_chatter_talks_to_the_gcs_where_it_was_asked_to(ray_address: str) -> None:
     [node] = answer(script("functional.py", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address))[
         "nodes"

@@ -1,6 +1,7 @@
 """Creates one detached, named actor that counts its calls, and prints its first answer as a JSON line.
 
 Its answers tell a process that lived on (same ``pid`` and ``born``, ``count`` goes on) from one that was started again.
+With ``--state`` it keeps its count in a file, outside of all that Ray has.
 Exit code 0 only when the actor answered.
 """
 
@@ -10,6 +11,7 @@ import os
 import secrets
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -19,15 +21,20 @@ NAMESPACE = "chaos"
 
 
 class Counter:
-    """State that lives in one process's memory and nowhere else."""
+    """State that lives in one process's memory and nowhere else, unless it is given a file for it."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, state: str | None) -> None:
+        self.state = Path(state) if state else None
+        self.count = int(self.state.read_text()) if self.state and self.state.exists() else 0
         self.born = secrets.token_hex(8)
 
     def increment(self) -> dict[str, Any]:
-        """Counts one call and says who counted."""
+        """Counts one call, keeps the count where it is kept, and says who counted."""
         self.count += 1
+        if self.state:
+            whole = self.state.with_suffix(".new")
+            whole.write_text(str(self.count))
+            whole.replace(self.state)
         node = ray.get_runtime_context().get_node_id()
         return {"pid": os.getpid(), "born": self.born, "count": self.count, "node": node}
 
@@ -47,6 +54,7 @@ def main() -> None:
     parser.add_argument("--at", help="address of the node to start on; any other will do for a restart")
     parser.add_argument("--num-cpus", type=float, default=0.1, help="0 to fit on a head that takes no work")
     parser.add_argument("--max-restarts", type=int, default=-1)
+    parser.add_argument("--state", help="the file in which it keeps its count")
     parser.add_argument("--seconds", type=float, default=30)
     args = parser.parse_args()
 
@@ -66,7 +74,7 @@ def main() -> None:
     }
     if args.at is not None:
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_at(args.at), soft=True)
-    actor = ray.remote(Counter).options(**options).remote()
+    actor = ray.remote(Counter).options(**options).remote(args.state)
     sys.stdout.write(json.dumps(ray.get(actor.increment.remote())) + "\n")
 
 

@@ -54,6 +54,11 @@ def test_the_single_redis_is_the_single_point_of_failure():
     assert set(found) == {"head-placement", "redis-cleanup", "redis-availability"}
 
 
+def test_two_shards_are_what_ray_refuses():
+    found = judged("raycluster.yaml", "redis-sharded.yaml", address="redis-sharded.mine.svc.cluster.local:6379")
+    assert "cluster mode" in found["ft-requirements"].reason
+
+
 def test_a_rayjob_is_judged_by_the_cluster_that_it_describes():
     found = judged("rayjob.yaml", "redis-ha.yaml", address="sentinel.kuberay-chaos-redis.svc.cluster.local:26379")
     assert set(found) == {"head-placement", "redis-cleanup"}

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checks import actor_process_kept, actor_started_anew, driver_gone, job_failed
+from chaos.checks import actor_gone, actor_process_kept, actor_started_anew, driver_gone, job_failed
 
 KEPT = actor_process_kept(namespace="ns", cluster="c1", actor="counter")
 ANEW = actor_started_anew(namespace="ns", cluster="c1", actor="counter")
+GONE = actor_gone(namespace="ns", cluster="c1", actor="mortal")
 WHERE = {"namespace": "ns", "cluster": "c1", "submission_id": "s1"}
 
 
@@ -52,6 +53,48 @@ def test_no_answer_on_one_side(story, check, when):
     story.head_loss()
     story.drop(lambda e: e["what"] == "probe" and when(e["t"]))
     assert check.judge(story.view()).outcome == "unknown"
+
+
+@pytest.fixture
+def mortal(story):
+    """An actor that answers before the head is lost, of which Ray says afterwards that there is none."""
+    story.head_loss()
+    story.probe("functional", 17, value={"actors": {"mortal": {"pid": 9, "count": 1, "born": "m", "node": "n0"}}})
+    story.probe("functional", 50, ok=False)
+    story.entries[-1]["error"] = "actor:mortal: ValueError: Failed to look up actor with name 'mortal'"
+    return story
+
+
+def test_an_actor_that_ray_says_is_gone(mortal):
+    finding = GONE.judge(mortal.view())
+    assert finding.outcome == "holds"
+    assert finding.reason == "Ray knows of no actor mortal, 30.0 s after the fault"
+
+
+def test_an_actor_that_answers_again_is_not_gone(mortal):
+    mortal.probe(
+        "functional", 60, ok=False, value={"actors": {"mortal": {"pid": 7, "count": 1, "born": "n", "node": "n0"}}}
+    )
+    assert GONE.judge(mortal.view()).outcome == "broken"
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["actor:mortal: no answer within 5.0 s", "actor:other: ValueError: Failed to look up actor with name 'other'"],
+)
+def test_silence_and_the_end_of_another_are_not_the_end_of_an_actor(mortal, error):
+    for entry in mortal.entries:
+        if entry.get("error", "").startswith("actor:"):
+            entry["error"] = error
+    assert GONE.judge(mortal.view()).outcome == "unknown"
+
+
+@pytest.mark.parametrize(
+    "unwanted", [lambda e: e["t"] == 17, lambda e: e["what"] == "probe" and e["t"] > 20 and e["ok"]]
+)
+def test_an_actor_that_never_answered_or_a_cluster_that_never_works_tells_nothing(mortal, unwanted):
+    mortal.drop(unwanted)
+    assert GONE.judge(mortal.view()).outcome == "unknown"
 
 
 def job(story, t, status, pid=None, message=""):

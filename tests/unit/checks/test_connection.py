@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.checks import connection_kept, connection_stalled
+from chaos.checks import connection_broken, connection_kept, connection_stalled
 
 STALLED = connection_stalled(probe="redis", min_seconds=28)
+BROKEN = connection_broken(probe="redis")
 KEPT = connection_kept(probe="redis")
 
 
@@ -20,20 +21,22 @@ def hold(story, exchanges):
 
 
 @pytest.mark.parametrize(
-    ("exchanges", "stalled", "kept"),
+    ("exchanges", "stalled", "broken", "kept"),
     [
-        ([(19, 0.1, None), (51, 31.5, None)], "holds", "broken"),
-        ([(t, 0.1, None) for t in range(19, 60)], "broken", "holds"),
-        ([(30, 9, None), (51, 12, None)], "broken", "broken"),
-        ([(20.1, 0.1, "reset by peer")], "broken", "broken"),
-        ([(19, 0.1, None)], "unknown", "unknown"),
-        ([], "unknown", "unknown"),
+        ([(19, 0.1, None), (51, 31.5, None)], "holds", "broken", "broken"),
+        ([(t, 0.1, None) for t in range(19, 60)], "broken", "broken", "holds"),
+        ([(30, 9, None), (51, 12, None)], "broken", "broken", "broken"),
+        ([(20.1, 0.1, "reset by peer")], "broken", "holds", "broken"),
+        ([(30, 0.1, None), (51, 0.1, "closed by the peer")], "broken", "broken", "broken"),
+        ([(19, 0.1, None)], "unknown", "unknown", "unknown"),
+        ([], "unknown", "unknown", "unknown"),
     ],
-    ids=["stalls", "goes on", "stalls twice but briefly", "breaks", "not watched", "no probe"],
+    ids=["stalls", "goes on", "stalls twice but briefly", "breaks", "breaks afterwards", "not watched", "no probe"],
 )
-def test_connections(story, exchanges, stalled, kept):
+def test_connections(story, exchanges, stalled, broken, kept):
     hold(story, exchanges)
     assert STALLED.judge(story.view()).outcome == stalled
+    assert BROKEN.judge(story.view()).outcome == broken
     assert KEPT.judge(story.view()).outcome == kept
 
 
@@ -42,6 +45,7 @@ def test_a_stall_outside_the_fault_is_no_proof(story):
     assert STALLED.judge(story.view()).outcome == "broken"
 
 
-def test_a_connection_that_falls_silent_is_not_kept(story):
+def test_a_connection_that_falls_silent_is_neither_kept_nor_unbroken(story):
     hold(story, [(21, 0.1, None), (30, 0.1, None)])
+    assert BROKEN.judge(story.view()).outcome == "unknown"
     assert KEPT.judge(story.view()).outcome == "unknown"
