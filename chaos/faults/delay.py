@@ -81,7 +81,7 @@ class Delay(Fault):
         require_own_network(pod)
         metadata, node = pod["metadata"], pod["spec"]["nodeName"]
         lacks_netem = offers(LocalMachine(), NETEM) is False
-        queue = (UserQueue if lacks_netem else KernelQueue)(node, metadata["uid"])
+        queue: Queue = UserQueue(node, metadata["uid"]) if lacks_netem else KernelQueue(node, metadata["uid"])
         return cls(
             metadata["namespace"], metadata["name"], metadata["uid"], node, pod["status"]["podIP"], queue,
             milliseconds, jitter,
@@ -125,8 +125,9 @@ class Delay(Fault):
         self.queue.require_gone(reach.cluster)
 
         def prompt() -> dict[str, Any] | None:
-            if in_sandbox(reach.cluster, self.node, self.uid, "true") is None:
-                return {"pod": "gone"}
+            shown = in_sandbox(reach.cluster, self.node, self.uid, "ip -4 -o addr show dev eth0")
+            if shown is None or (shown.ok and f" {self.address}/" not in shown.text):
+                return {"sandbox": "gone"}  # a pod whose node was restarted has another one, with another address
             took = self._round_trip(reach.cluster)
             return {"round_trip_seconds": took} if took < self._least else None
 

@@ -83,9 +83,16 @@ def test_a_node_without_python_is_told_where_the_kernel_lacks_netem(kernel, pod,
         Delay.of(pod(), milliseconds=100).undo(reach(node))
 
 
-def test_relief_of_a_pod_that_is_gone(kernel, pod, reach):
+def test_relief_of_a_pod_that_is_gone_or_in_another_sandbox(kernel, pod, reach, monkeypatch):
     kernel(True)
-    assert Delay.of(pod(), milliseconds=100).relieved(reach(Node(0.1))) == {"pod": "gone"}
+    fault, node = Delay.of(pod(), milliseconds=100), Node(0.1)
+    assert fault.relieved(reach(node)) == {"sandbox": "gone"}
+    shown = Executed(0, b"2: eth0    inet 10.0.0.12/24 brd 10.0.0.255 scope global eth0", b"")
+    monkeypatch.setattr(delay, "in_sandbox", lambda *arguments: shown)
+    assert fault.relieved(reach(node)) == {"sandbox": "gone"}
+    monkeypatch.setattr(delay, "in_sandbox", lambda *arguments: Executed(0, b"2: eth0    inet 10.0.0.1/24 scope", b""))
+    node.seconds = 0.001
+    assert fault.relieved(reach(node)) == {"round_trip_seconds": 0.001}
 
 
 def test_only_answers_are_round_trips():
