@@ -8,9 +8,12 @@ import uuid
 
 import pytest
 
-from chaos.stack import ray
+from chaos.stack import kuberay, network, ray, redis
+from chaos.stack.components import wait_for_nodes
 from chaos.stack.images import catalogue
 from tests.crash.pairs import DEFAULT_SEED, WHOLE
+
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +33,27 @@ def namespace(chaos_run):
     ray.ensure_namespace(chaos_run.stack.cluster, name)
     yield name
     ray.delete_namespace(chaos_run.stack.cluster, name, 60)
+
+
+@pytest.fixture
+def nodes(cluster):
+    """The workers as the API server describes them."""
+    return [node for node in cluster.list("nodes") if CONTROL_PLANE not in node["metadata"]["labels"]]
+
+
+@pytest.fixture
+def whole(chaos_run, cluster):
+    """Afterwards: all nodes Ready, the stack's own parts at work, nothing leaves its network."""
+    yield
+    stack = chaos_run.stack
+    wait_for_nodes(cluster, count=len(stack.kind.nodes()), deadline=180)
+    cluster.wait_rolled_out("deployments", kuberay.NAMESPACE, kuberay.DEPLOYMENT, 120)
+    redis.wait_agreed(cluster, 180)
+    if stack.record.sealed:
+        network.prove_sealed(
+            stack.engine, cluster, network=stack.kind.network, nodes=stack.kind.nodes(), image=stack.record.node_image,
+            pod=redis.PROBE_POD,
+        )  # fmt: skip
 
 
 @pytest.fixture

@@ -7,32 +7,8 @@ from chaos.faults.node_disconnect import NodeDisconnect
 from chaos.faults.node_drain import NodeDrain
 from chaos.faults.node_stop import NodeStop
 from chaos.faults.undo import Undo, UndoLog, heal, perform
-from chaos.stack import kuberay, network, redis
-from chaos.stack.components import wait_for_nodes
 
-CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 GONE = "no-such-node"
-
-
-@pytest.fixture
-def nodes(cluster):
-    """The workers as the API server describes them."""
-    return [node for node in cluster.list("nodes") if CONTROL_PLANE not in node["metadata"]["labels"]]
-
-
-@pytest.fixture
-def whole(chaos_run, cluster):
-    """Afterwards: all nodes Ready, the stack's own parts at work, nothing leaves its network."""
-    yield
-    stack = chaos_run.stack
-    wait_for_nodes(cluster, count=len(stack.kind.nodes()), deadline=180)
-    cluster.wait_rolled_out("deployments", kuberay.NAMESPACE, kuberay.DEPLOYMENT, 120)
-    redis.wait_agreed(cluster, 180)
-    if stack.record.sealed:
-        network.prove_sealed(
-            stack.engine, cluster, network=stack.kind.network, nodes=stack.kind.nodes(), image=stack.record.node_image,
-            pod=redis.PROBE_POD,
-        )  # fmt: skip
 
 
 def name(node):

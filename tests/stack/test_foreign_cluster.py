@@ -1,5 +1,6 @@
 """A kind cluster that isn't ours, on the same machine and of the same node image, stays as it was."""
 
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from chaos.errors import ChaosError
+from chaos.paths import stack_dir
 from chaos.stack import network, redis, stack
 from chaos.stack.engine import may_raise_limits
 from chaos.stack.kind import Kind
@@ -37,6 +39,7 @@ def foreign(chaos_run, tmp_path):
         yield name
     finally:
         subprocess.run([program, "delete", "cluster", *common], check=True, capture_output=True, timeout=120)
+        shutil.rmtree(stack_dir(name), ignore_errors=True)  # made by asking whose it is
 
 
 def state(engine, node):
