@@ -234,7 +234,7 @@ class _Turn:
         self.calls = []
 
     def __getattr__(self, name):
-        return lambda: self.calls.append(name)
+        return lambda *tell: self.calls.append(name)
 
 
 def pod(namespace):
