@@ -106,6 +106,24 @@ def test_what_an_arm_sets_is_noted(make, make_job):
     assert same.endswith("; set for it: nothing")
 
 
+def test_an_arm_may_want_an_autoscaler_or_fault_tolerance_by_annotation(make):
+    _, scaled = make(workers=1, most_workers=3)
+    assert scaled["spec"]["enableInTreeAutoscaling"]
+    assert [(g["replicas"], g["maxReplicas"]) for g in scaled["spec"]["workerGroupSpecs"]] == [(1, 3), (0, 3)]
+    _, annotated = make(annotated=True)
+    assert annotated["metadata"]["annotations"] == {"example.com/owner": "models", "ray.io/ft-enabled": "true"}
+    assert "gcsFaultToleranceOptions" not in annotated["spec"]
+    assert env(annotated["spec"]["headGroupSpec"])["RAY_REDIS_ADDRESS"] == redis.SENTINEL_ADDRESS
+
+
+def test_a_rayjob_has_as_many_workers_as_an_arm_asks_for(make_job):
+    for workers, cpus in ((0, "1"), (2, "0")):
+        _, document = make_job(workers=workers)
+        cluster = document["spec"]["rayClusterSpec"]
+        assert [group["replicas"] for group in cluster["workerGroupSpecs"]] == [workers]
+        assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == cpus
+
+
 def test_without_a_ledger_on_the_nodes_none_is_mounted(make):
     _, document = make(ledger=False)
     assert "ledger" not in str(document)
