@@ -169,8 +169,9 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     words += [f"--chaos-seed={settings.seed}"] if not getattr(arguments, "seed", None) else []
     code = int(pytest.main(words))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+        making = f" and makes a {' or '.join(settings.own)}" if settings.own else ""
         raise UsageError(
-            f"no experiment of level {settings.level} matches {settings.select!r}",
+            f"no experiment of level {settings.level} matches {settings.select!r}{making}",
             fix="`kuberay-chaos list` names them all",
         )
     if settings.dry_run and code == 0:

@@ -28,6 +28,7 @@ from chaos.faults.undo import heal
 from chaos.history.entry import Entry, What
 from chaos.history.reader import History
 from chaos.history.store import HistoryWriter
+from chaos.own.file import Kind, Own
 from chaos.signals import Stopped, is_stoppable, pause, shielded, stoppable
 from chaos.stack import keys, kuberay, leftovers, ray, redis
 from chaos.stack.cluster import Cluster, Object
@@ -66,6 +67,8 @@ _POLICY_SECONDS = 20.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
 _LONGEST_JOB_SECONDS = 900
 _ENTRYPOINT = "python /chaos/ledger_job.py"
+# Of a RayJob that an experiment needs the submitter of: a Job with a pod, whatever its manifest says.
+BY_SUBMITTER = {"submissionMode": "K8sJobMode"}
 # States of a submitted job that it leaves by itself.
 _ALIVE = ("PENDING", "RUNNING")
 
@@ -90,6 +93,7 @@ class Lab:
         ledger: Path | None,
         other_operator: Callable[[str, bool], ReplaceOperator],
         turn: Turn | None = None,
+        own: Mapping[Kind, Own] | None = None,
     ) -> None:
         self.cluster = cluster
         self.writer = writer
@@ -102,6 +106,7 @@ class Lab:
         self._ray_version = ray_version
         # The run's folder that all nodes share; None on a cluster that isn't ours, which also hasn't got our Redis.
         self._ledger = ledger
+        self._own = own or {}  # what the user gave in the place of our manifests
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
         self._watches: list[Watch] = []
@@ -135,14 +140,15 @@ class Lab:
 
     def ray_cluster(
         self, arm: str, *, ft: bool, annotated: bool = False, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2,
-        most_workers: int = 0, head_env: Mapping[str, str] | None = None, worker_env: Mapping[str, str] | None = None,
+        most_workers: int = 0, head_env: ray.Env | None = None, worker_env: ray.Env | None = None,
         storage: str = "", spec: Mapping[str, object] | None = None,
     ) -> RayClusterHandle:  # fmt: skip
         """Create a Ray cluster in a namespace of its own; `ready` waits for it.
 
         ``annotated`` asks for fault tolerance by annotation, as versions of KubeRay do that have no field for it. With
-        ``most_workers`` its head has an autoscaler, which may make so many. ``storage`` is its external storage
-        namespace, by default KubeRay's choice; ``spec`` is merged into its spec.
+        ``most_workers`` its head has an autoscaler, which may make so many. A variable of an environment that is None is unset,
+        also where a manifest of the user's sets it. ``storage`` is its external storage namespace, by default KubeRay's choice;
+        ``spec`` is merged into its spec.
         """
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._ledger is None:
             raise FeatureMissing(
@@ -155,6 +161,7 @@ class Lab:
             annotated=annotated, redis_address=redis_address, workers=workers, most_workers=most_workers,
             head_env=head_env, worker_env=worker_env,
             storage=storage, spec=spec, arm=arm, ledger=self._ledger is not None,
+            own=self._own.get(Kind.RAYCLUSTER), note=self._note,
         )  # fmt: skip
 
     def single_redis(self, arm: str) -> str:
@@ -167,13 +174,13 @@ class Lab:
 
     def rayjob(
         self, arm: str, *, exit_code: int = 0, stubborn: bool = False, steps: bool = False, checkpoint: bool = False,
-        backoff_limit: int = 0, ft: bool = False, workers: int = 0, spec: Mapping[str, object] | None = None,
+        backoff_limit: int | None = None, ft: bool = False, workers: int = 0, spec: Mapping[str, object] | None = None,
     ) -> RayJobHandle:  # fmt: skip
         """Create a RayJob whose entrypoint keeps a ledger and works until `release` lets it end.
 
         A ``stubborn`` one writes all the time and goes on when it is told to stop. One with ``steps`` records its progress, and
         with a ``checkpoint`` goes on from it when it is run again. Its head does the work itself unless there are ``workers``.
-        ``spec`` replaces further fields of its spec.
+        The manifest says how often it is tried again, unless ``backoff_limit`` does; ``spec`` is merged into its spec.
         """
         self._ledger_folder()
         self._starting()
@@ -185,13 +192,14 @@ class Lab:
         return ray.create_rayjob(
             self.cluster, namespace, "job", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             entrypoint=" ".join([*entrypoint, f"--release={seen_by_pods}.release"]), ledger=f"{seen_by_pods}.jsonl",
-            workers=workers, spec={"backoffLimit": backoff_limit, **(spec or {})},
+            workers=workers, own=self._own.get(Kind.RAYJOB), note=self._note,
+            spec={**({} if backoff_limit is None else {"backoffLimit": backoff_limit}), **(spec or {})},
         )  # fmt: skip
 
     def release(self, job: RayJobHandle) -> None:
         """Let the job's entrypoint end, now and in every later execution."""
         (self._ledger_folder() / f"{job.namespace}.release").touch()
-        self.writer.write(What.NOTE, text=f"job {job.namespace}/{job.name} was let go")
+        self._note(f"job {job.namespace}/{job.name} was let go")
 
     def change(self, job: RayJobHandle, **spec: object) -> None:
         """Replace fields of the RayJob's spec."""
@@ -828,9 +836,7 @@ class Lab:
         primary = str(self.redis_primary_pod()["metadata"]["name"])
         storage = keys.storage_namespace(self._last_seen(cluster))
         keys.remove(self.cluster, primary, storage)
-        self.writer.write(
-            What.NOTE, text=f"the keys of {cluster.namespace}/{cluster.name} were removed from Redis by hand"
-        )
+        self._note(f"the keys of {cluster.namespace}/{cluster.name} were removed from Redis by hand")
 
     def _list_keys(self, primary: str, storage: str, told: dict[str, str]) -> dict[str, Any]:
         return {"ok": True, "keys": keys.names(self.cluster, primary, storage), **told}
@@ -905,6 +911,9 @@ class Lab:
 
     def step(self, title: str, *, deadline: float | None = None) -> Any:
         return self._console.step(title, expect=deadline)
+
+    def _note(self, text: str) -> None:
+        self.writer.write(What.NOTE, text=text)
 
     def _probe(self, name: str, target: Mapping[str, object], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         began = time.monotonic()

@@ -88,7 +88,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a higher level or another shard runs, after pytest's own -k; what was left out is told."""
+    """Leave out what a higher level or another shard runs, after pytest's own -k, and what makes nothing of the user's manifest.
+
+    What was left out is told.
+    """
     session = config.stash[_SESSION]
     levels = {item: of for item in items if (of := level(item))}
     if not levels:
@@ -98,10 +101,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     except UsageError as wrong:
         _exit(config, wrong)
     for item in [item for item, of in levels.items() if _LEVELS.index(of) > wanted]:
-        items.remove(item)
-        session.left_out.append(item)
+        session.left_out[item] = f"left to level {level(item)}"
+    if session.settings.own:
+        session.left_out |= _not_about(session, [item for item in items if item not in session.left_out])
+    items[:] = [item for item in items if item not in session.left_out]
     if session.left_out:
-        config.hook.pytest_deselected(items=session.left_out)
+        config.hook.pytest_deselected(items=list(session.left_out))
     if session.settings.shard and (others := _others(config, items, session.settings.shard)):
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=list(others))
@@ -131,6 +136,25 @@ def _others(config: pytest.Config, items: list[pytest.Item], shard: Shard) -> se
     return {item for item in experiments if _once(item) not in mine}
 
 
+def _not_about(session: _Session, items: list[pytest.Item]) -> dict[pytest.Item, str]:
+    """The experiments that make nothing of what the user gave a manifest for, and why they are left out."""
+    from chaos.rehearsal import made_by  # noqa: PLC0415
+
+    own = session.settings.own
+    no = f"no {' or '.join(own)}"
+    found: dict[pytest.Item, str] = {
+        item: f"makes {no}"
+        for item in items
+        if declaration(item) is not None
+        and isinstance(item, pytest.Function)
+        and not made_by(experiment_name(item), partial(_call, item), session.settings) & own.keys()
+    }
+    if found and not _has_reporter(session.config):
+        names = dict.fromkeys(map(_once, found))
+        session.console().info(f"left out, since they make {no}: {', '.join(names)}")
+    return found
+
+
 def declaration(item: pytest.Item) -> Declaration | None:
     """What an item declares to show; None when it is no experiment."""
     marker = item.get_closest_marker(MARKER)
@@ -149,8 +173,8 @@ class _Session:
     """The one run of this pytest session, opened when something first asks for it."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self.left_out: list[pytest.Item] = []
+        self.config = config
+        self.left_out: dict[pytest.Item, str] = {}  # and why
         self.shards: list[str] = []  # which part of the whole this is, and what is left to which other, a line each
         self.run: Run | None = None
         self.failure: ChaosError | None = None
@@ -174,9 +198,9 @@ class _Session:
     @cached_property
     def settings(self) -> Settings:
         """Read when an experiment wants them: this plugin is loaded by every pytest, also where nobody wants results."""
-        settings = Settings.from_args(self._config.option, prefix=_PREFIX)
-        if self.member and not self._config.getoption(f"{_PREFIX}seed"):
-            return replace(settings, seed=workers.seed(self._config))
+        settings = Settings.from_args(self.config.option, prefix=_PREFIX)
+        if self.member and not self.config.getoption(f"{_PREFIX}seed"):
+            return replace(settings, seed=workers.seed(self.config))
         return settings
 
     def console(self) -> Console:
@@ -510,8 +534,7 @@ def _exit_status(ours: _Session, exitstatus: int) -> int:
 
 
 def _left_out(ours: _Session) -> list[str]:
-    of_levels = [f"left to level {level(item)}: {_unnumbered(item)}" for item in ours.left_out]
-    return [*ours.shards, *dict.fromkeys(of_levels)]
+    return [*ours.shards, *dict.fromkeys(f"{why}: {_unnumbered(item)}" for item, why in ours.left_out.items())]
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -15,7 +15,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partialmethod
 from pathlib import Path
 from types import NoneType
@@ -32,10 +32,13 @@ from chaos.faults.inject import Injected
 from chaos.faults.replace_operator import ReplaceOperator
 from chaos.history.entry import Entry
 from chaos.lab import SETTLE_SECONDS, Lab
+from chaos.own import told
+from chaos.own.file import Kind
 from chaos.repetition import in_words
 from chaos.settings import Settings
 from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
+from chaos.stack.images import catalogue
 from chaos.stack.ours import PREFIX
 from chaos.stack.ray import RayClusterHandle, RayJobHandle
 from chaos.workloads.connection import HeldConnection
@@ -52,11 +55,30 @@ def tell_stand_up(settings: Settings, say: Say) -> None:
     """What comes before the experiments, and after them."""
     if given := settings.given:
         say(f"use   the cluster {given.server} (context {given.context} of {given.kubeconfig}); the file is only read")
+        _tell_own(settings, say)
         return
     versions = ", ".join(f"{name} {version}" for name, version in settings.versions.as_json().items())
     say(f"do    stand up the stack {settings.name}, or find it up: three kind nodes, {versions}, Redis")
     kept = "`kuberay-chaos down` removes it" if settings.keep else "it is removed afterwards"
     say(f"undo  {kept}")
+    _tell_own(settings, say)
+
+
+def _tell_own(settings: Settings, say: Say) -> None:
+    for own in settings.own.values():
+        say(f"look  whether KubeRay takes {own} as it is given; if not, the run ends here")
+        version = settings.versions.ray
+        fitted = ray.fitted(own, catalogue.ray_image(version), version, ledger=settings.given is None)
+        for line in told.lines(told.told(own, fitted)):
+            say(f"      {line}")
+
+
+def made_by(name: str, experiment: Callable[[Lab], object], settings: Settings) -> set[Kind]:
+    """Which of Ray's objects an experiment makes."""
+    lab = Rehearsal(name, settings, lambda line: None)
+    with suppress(Exception, *_OUTCOMES):
+        experiment(lab)
+    return lab.made
 
 
 def rehearse(
@@ -139,6 +161,7 @@ class Rehearsal(Lab):
         self._say = say
         self._groups = itertools.count(1)
         self._told_of_turn = False
+        self.made: set[Kind] = set()
         # Addresses that stand for those of pods, from the block that is kept for documentation.
         self._addresses: dict[str, str] = {}
 
@@ -199,13 +222,18 @@ class Rehearsal(Lab):
     def ray_cluster(
         self, arm: str, *, ft: bool, redis_address: str = redis.SENTINEL_ADDRESS, workers: int = 2, **more: Any
     ) -> RayClusterHandle:
+        self.made.add(Kind.RAYCLUSTER)
         if ft and redis_address == redis.SENTINEL_ADDRESS and self._settings.given:
             raise FeatureMissing(f"{arm} needs the highly available Redis of a stack of ours")
-        handle = _Cluster(self.namespace(arm), "ray", ft, workers, arm)
+        handle = _Cluster(self.namespace(arm), self._name(Kind.RAYCLUSTER, "ray"), ft, workers, arm)
         having = f"GCS fault tolerance in {redis_address}" if ft else "no fault tolerance"
         told = f"create RayCluster {_said(handle)}: a head, {workers} workers, {having}"
         self.tell("do", ", ".join([told, *_settings(more)]))
         return handle
+
+    def _name(self, kind: Kind, ours: str) -> str:
+        own = self._settings.own.get(kind)
+        return own.name if own else ours
 
     def single_redis(self, arm: str) -> str:
         namespace = self.namespace(arm)
@@ -218,9 +246,10 @@ class Rehearsal(Lab):
         return f"redis-sharded.{namespace}"
 
     def rayjob(self, arm: str, *, exit_code: int = 0, ft: bool = False, **more: Any) -> RayJobHandle:
+        self.made.add(Kind.RAYJOB)
         if self._settings.given:
             raise FeatureMissing("RayJobs are counted in a ledger that all nodes share, which only a stack of ours has")
-        job = RayJobHandle(self.namespace(arm), "job", ft, "")
+        job = RayJobHandle(self.namespace(arm), self._name(Kind.RAYJOB, "job"), ft, "")
         told = f"create RayJob {_said(job)}, whose entrypoint exits with {exit_code} when it is let go"
         self.tell("do", ", ".join([told, *_settings({"with fault tolerance": ft, **more})]))
         return job
@@ -409,6 +438,8 @@ def _settings(given: Mapping[str, object]) -> list[str]:
 
 def _said(value: object) -> str:
     """A value for a reader."""
+    if value is None:
+        return "unset"
     if isinstance(value, _HANDLES):
         return f"{value.namespace}/{value.name}"
     if isinstance(value, Mapping) and "name" in value.get("metadata", {}):

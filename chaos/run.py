@@ -34,10 +34,12 @@ from chaos.history.store import HistoryWriter
 from chaos.judge import judge
 from chaos.lab import Lab
 from chaos.locks import atomic_write, hold
+from chaos.own import told
+from chaos.own.accepted import require_accepted
 from chaos.settings import Settings
 from chaos.sharing import Member, Share, share
 from chaos.signals import ending, shielded, stop, stoppable, unhurried
-from chaos.stack import kuberay, redis
+from chaos.stack import kuberay, ray, redis
 from chaos.stack import stack as stacks
 from chaos.stack.given import Given, attach
 from chaos.stack.images import catalogue
@@ -75,6 +77,7 @@ class Run:
         self._closing = ExitStack()
         self._locked = ExitStack()
         self._failure = ""
+        self._own: list[told.Told] = []
         self._judged = Lock()
         self._leavers = ThreadPoolExecutor(thread_name_prefix="leaving")
         self._leaving: list[Future[None]] = []
@@ -109,8 +112,12 @@ class Run:
         if self._share:
             self._share.open()
         self.versions = self.stack.record.versions
+        self._take_own()
         self.folder.mkdir(parents=True, exist_ok=self._member is not None)
-        self.writer = HistoryWriter(self.folder / "history.jsonl", redact=redis.passwords(self.stack.cluster))
+        confidential = [value for own in self.settings.own.values() for value in told.confidential(own)]
+        self.writer = HistoryWriter(
+            self.folder / "history.jsonl", redact=[*redis.passwords(self.stack.cluster), *confidential]
+        )
         self._closing.callback(self.writer.close)
         cluster = self.stack.cluster
         recorder = Recorder(cluster.api, self.writer)
@@ -129,6 +136,19 @@ class Run:
         self._injector = Injector(cluster, self.writer, self.stack.undo_log, allowed=allowed, process=process)
         self.lab = self._lab(self.writer)
         self._closing.callback(self._await_leaving)
+
+    def _take_own(self) -> None:
+        """What the user gave in the place of our manifests is told, unless the cluster refuses it."""
+        for own in self.settings.own.values():
+            fitted = ray.fitted(own, self._ray_image, self.settings.versions.ray, ledger=self.settings.given is None)
+            require_accepted(self.stack.cluster, own, fitted)
+            self._own.append(told.told(own, fitted))
+            for line in told.lines(self._own[-1]):
+                self.console.info(line)
+
+    @property
+    def _ray_image(self) -> str:
+        return catalogue.ray_image(self.versions["ray"])
 
     def _make_ledger(self) -> Path:
         ledger = self.stack.folder.ledger / self.id
@@ -195,11 +215,12 @@ class Run:
             writer=writer,
             injector=self._injector.of(writer),
             console=self.console,
-            images={"ray": catalogue.ray_image(self.versions["ray"]), "redis": catalogue.REDIS_IMAGE},
+            images={"ray": self._ray_image, "redis": catalogue.REDIS_IMAGE},
             ray_version=self.versions["ray"],
             ledger=self.ledger,
             other_operator=self._other_operator,
             turn=turn,
+            own=self.settings.own,
         )
 
     def _other_operator(self, version: str, definitions: bool) -> ReplaceOperator:
@@ -288,6 +309,7 @@ class Run:
             "stack": self.settings.name,
             "given": self.settings.given.server if self.settings.given else "",
             "versions": record.versions,
+            "own": self._own,
             "image_source": record.source,
             "images": record.images,
             "node_image": record.node_image,

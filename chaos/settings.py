@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -28,6 +28,7 @@ from typing import Any
 import yaml
 
 from chaos.errors import UsageError
+from chaos.own.file import Kind, Own, read
 from chaos.shards import Shard
 
 
@@ -181,6 +182,8 @@ RUN_OPTIONS: Sequence[Option] = (
     Option("remove", "remove the stack afterwards (the default with CI=true)"),
     Option("accept-known", "let known defects pass, and print their number"),
     Option("dry-run", "tell every action and its undo, and do none of them"),
+    Option("raycluster", "make Ray clusters from this manifest of yours, and run only what makes them", "FILE"),
+    Option("rayjob", "make RayJobs from this manifest of yours, and run only what makes them", "FILE"),
     Option("kubeconfig", "run on a cluster of yours, in namespaces of our own; goes with --context", "FILE"),
     Option("context", "the context in --kubeconfig FILE", "NAME"),
     Option(
@@ -283,6 +286,19 @@ def _allowed_faults(given: Sequence[str], cluster: GivenCluster | None) -> tuple
     return names
 
 
+# --- a workload of the user's ---------------------------------------------------------------------------------------
+
+
+def _own(raycluster: str, rayjob: str, cluster: GivenCluster | None) -> dict[Kind, Own]:
+    if rayjob and cluster is not None:
+        raise UsageError(
+            "--rayjob does not go with --kubeconfig: RayJobs are counted in a ledger that all nodes share",
+            fix="leave --kubeconfig out: a stack of our own has one",
+        )
+    files = {Kind.RAYCLUSTER: raycluster, Kind.RAYJOB: rayjob}
+    return {kind: read(_file(file), kind) for kind, file in files.items() if file}
+
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +328,7 @@ class Settings:
     dry_run: bool = False
     given: GivenCluster | None = None  # a cluster of the user's, in the place of a stack
     allow_faults: tuple[str, ...] = ()  # those that may reach beyond our own namespaces there
+    own: Mapping[Kind, Own] = field(default_factory=dict)  # what the user gave in the place of our manifests
     workers: int = 2  # with the control plane three nodes, one for each member of the highly available Redis
 
     @classmethod
@@ -332,6 +349,7 @@ class Settings:
             given("context"),
             [name for name in _STACK_ONLY if getattr(namespace, prefix + name, None)],
         )
+        own = _own(given("raycluster"), given("rayjob"), cluster)
         source = _source(given("images"), archive=given("archive"), registry_prefix=given("registry_prefix"))
         default = Versions()
         kuberay, kuberay_dir = _kuberay(given("kuberay"), given("kuberay_image"))
@@ -364,6 +382,7 @@ class Settings:
             dry_run=flag("dry_run"),
             given=cluster,
             allow_faults=_allowed_faults(getattr(namespace, f"{prefix}allow_fault", None) or (), cluster),
+            own=own,
         )
 
     def fingerprint(self) -> str:

@@ -41,7 +41,7 @@ class Told:
     verdicts: list[Verdict]
     unjudged: bool  # an experiment failed where nothing judges it
     failed_otherwise: bool  # a test that is no experiment failed
-    left_out: list[str]  # what a higher level or another shard runs, a line each
+    left_out: list[str]  # what is not run, and why, a line each
     ended: str = ""  # what ended the worker before its time
     exit_code: int = 0  # of that
 

@@ -41,7 +41,7 @@ def test_rayjob_with_ft_loses_its_head(lab: Lab) -> None:
 
     Control: without, a submitter that is tried again meets a head that knows nothing, and the entrypoint runs twice.
     """
-    kept, forgotten = lab.rayjob("with", ft=True), lab.rayjob("without")
+    kept, forgotten = lab.rayjob("with", ft=True, backoff_limit=0), lab.rayjob("without", backoff_limit=0)
     lab.ray_job_runs(kept, forgotten)
     lab.take_turn()
     lab.phase("steady")

@@ -8,7 +8,7 @@ from chaos.experiment import experiment
 from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.scale_deployment import ScaleDeployment
-from chaos.lab import RUNNING_SECONDS, JobTarget, Lab, job_target
+from chaos.lab import BY_SUBMITTER, RUNNING_SECONDS, JobTarget, Lab, job_target
 from chaos.settings import Level
 from chaos.stack.cluster import Object
 from chaos.stack.kuberay import ACCOUNT, DEPLOYMENT, NAMESPACE
@@ -42,7 +42,10 @@ def test_job_ends_long_unseen(lab: Lab) -> None:
 
 def _jobs_end_while(lab: Lab, arm: str, away: Callable[[Object], Fault], *, hold: float = 0.0) -> JobTarget:
     """A job that succeeds and one that fails end while the operator is away; ``hold`` seconds longer, if given."""
-    jobs = [lab.rayjob("succeeding"), lab.rayjob("failing", exit_code=1)]
+    jobs = [
+        lab.rayjob("succeeding", spec=BY_SUBMITTER),
+        lab.rayjob("failing", exit_code=1, backoff_limit=0, spec=BY_SUBMITTER),
+    ]
     lab.ray_job_runs(*jobs)
     lab.take_turn()
     lab.phase("steady")

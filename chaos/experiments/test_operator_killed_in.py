@@ -25,6 +25,8 @@ _ARM = ("OP-1", "same-end")
 _TTL = 45
 # A lease, a reconcile, and the grace periods of what is deleted with the RayJob.
 _GONE_SECONDS = 60
+# What KubeRay asks of a RayJob that is to be suspended, or whose cluster is to be deleted after a time.
+_SHUT_DOWN = {"shutdownAfterJobFinishes": True, "deletionStrategy": None}
 
 
 def _in_state(seconds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -72,7 +74,7 @@ def test_killed_in_waiting(lab: Lab) -> None:
 @pytest.mark.parametrize("stage", ["Suspending", "Suspended"])
 def test_killed_when_suspended(lab: Lab, stage: str) -> None:
     """While its Ray cluster is being deleted, which a finalizer holds up, and when it is gone: later it runs again."""
-    job = lab.rayjob("job")
+    job = lab.rayjob("job", spec=_SHUT_DOWN)
     lab.ray_job_runs(job)
     with lab.inject(HoldDeletion.of("rayclusters", lab.ray_cluster_made(job))):
         lab.change(job, suspend=True)
@@ -95,7 +97,7 @@ def test_killed_in_retrying(lab: Lab) -> None:
 
     Control: a RayJob that may be tried once.
     """
-    job, once = lab.rayjob("job", exit_code=1, backoff_limit=2), lab.rayjob("once", exit_code=1)
+    job, once = (lab.rayjob(arm, exit_code=1, backoff_limit=limit) for arm, limit in (("job", 2), ("once", 0)))
     lab.release(once)
     lab.rayjob_reaches(job, "Initializing", deadline=60)
     with lab.inject(HoldDeletion.of("rayclusters", lab.ray_cluster_made(job))):
@@ -114,7 +116,7 @@ def test_killed_in_retrying(lab: Lab) -> None:
 def test_killed_in_end(lab: Lab, stage: str, exit_code: int) -> None:
     """When it has ended and its Ray cluster is yet to be deleted: the cluster goes when its time has come."""
     lab.take_turn()
-    job = lab.rayjob("job", exit_code=exit_code, spec={"ttlSecondsAfterFinished": _TTL})
+    job = lab.rayjob("job", exit_code=exit_code, backoff_limit=0, spec={**_SHUT_DOWN, "ttlSecondsAfterFinished": _TTL})
     lab.release(job)
     lab.rayjob_reaches(job, stage, deadline=RUNNING_SECONDS)
     _kill(lab)

@@ -13,7 +13,7 @@ from chaos.faults.delete_job import DeleteJob
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.refuse_write import RefuseWrite
-from chaos.lab import Lab, job_target
+from chaos.lab import BY_SUBMITTER, Lab, job_target
 from chaos.stack.kuberay import ACCOUNT, CLUSTER_ROLE
 from chaos.turns import Part
 
@@ -29,7 +29,7 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
     """
     lab.take_turn()
     # 1. Three RayJobs get as far as having a cluster. The failing one may end at once, the others when they are let go.
-    reused, removed = lab.rayjob("reused"), lab.rayjob("job-removed")
+    reused, removed = (lab.rayjob(arm, spec=BY_SUBMITTER) for arm in ("reused", "job-removed"))
     failing = lab.rayjob("failing", exit_code=1, backoff_limit=1)
     lab.release(failing)
     for job in (reused, removed, failing):

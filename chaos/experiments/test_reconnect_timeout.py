@@ -15,6 +15,8 @@ from chaos.turns import Part
 TIMEOUT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 # 4 s from time-out to the container's end were measured; the check waits for 15.
 _SLACK = 15.0
+# Left to KubeRay and to Ray.
+_UNSET = {TIMEOUT: None}
 
 
 @experiment(("FT-8", "gcs-ft"), ("FT-8", "users-values"), seconds=60, level=Level.SMOKE, relies_on=[Part.OPERATOR])
@@ -23,7 +25,10 @@ def test_timeouts_that_kuberay_sets(lab: Lab) -> None:
 
     Controls: a cluster without fault tolerance, and one whose user has set both.
     """
-    ft, plain = lab.ray_cluster("gcs-ft", ft=True, workers=1), lab.ray_cluster("no-ft", ft=False, workers=1)
+    ft, plain = (
+        lab.ray_cluster(arm, ft=ft, workers=1, head_env=_UNSET, worker_env=_UNSET)
+        for arm, ft in (("gcs-ft", True), ("no-ft", False))
+    )
     own = lab.ray_cluster("own", ft=True, workers=1, head_env={TIMEOUT: "33"}, worker_env={TIMEOUT: "77"})
     lab.take_turn()
     lab.phase("steady")
@@ -107,7 +112,7 @@ def test_gcs_dies_quietly(lab: Lab) -> None:
     Two clusters, one with Ray's default of 60 s for its head and one with 20 s. Each is the other's control.
     """
     default, short = (
-        lab.ray_cluster("rays-default", ft=True),
+        lab.ray_cluster("rays-default", ft=True, head_env=_UNSET),
         lab.ray_cluster("shortened", ft=True, head_env={TIMEOUT: "20"}),
     )
     lab.ready(default, short)

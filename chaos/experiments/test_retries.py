@@ -10,7 +10,7 @@ from chaos.experiment import experiment
 from chaos.faults.base import Fault
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
-from chaos.lab import RUNNING_SECONDS, Lab, job_target
+from chaos.lab import BY_SUBMITTER, RUNNING_SECONDS, Lab, job_target
 from chaos.settings import Level
 from chaos.stack.cluster import Object
 from chaos.turns import Part
@@ -19,6 +19,7 @@ _ATTEMPTS = 3
 _GIVEN = "given-by-a-user"
 # A submitter that can't take up a job that is there has used up its three tries after 35 s.
 _RETRIES_SECONDS = 40.0
+_RETRIES = 2  # as KubeRay has it by itself
 
 
 @experiment(
@@ -29,7 +30,10 @@ def test_entrypoint_fails(lab: Lab) -> None:
 
     Each is the other's control. Nothing is injected: the entrypoint's exit code is the failure.
     """
-    thrice, once = lab.rayjob("thrice", exit_code=1, backoff_limit=_ATTEMPTS - 1), lab.rayjob("once", exit_code=1)
+    thrice, once = (
+        lab.rayjob(arm, exit_code=1, backoff_limit=attempts - 1)
+        for arm, attempts in (("thrice", _ATTEMPTS), ("once", 1))
+    )
     lab.take_turn()
     for job in (thrice, once):
         lab.release(job)
@@ -82,7 +86,10 @@ def test_submitter_killed(lab: Lab) -> None:
 
 def _lose_submitter(lab: Lab, arm: str, fault: Callable[[Object], Fault]) -> None:
     """Two RayJobs lose their submitters at the same time. Control: one of them must not try its submitter again."""
-    retried, bare = lab.rayjob("retried"), lab.rayjob("bare", spec={"submitterConfig": {"backoffLimit": 0}})
+    retried, bare = (
+        lab.rayjob(arm, backoff_limit=0, spec={**BY_SUBMITTER, "submitterConfig": {"backoffLimit": tries}})
+        for arm, tries in (("retried", _RETRIES), ("bare", 0))
+    )
     lab.ray_job_runs(retried, bare)
     lab.take_turn()
     lab.phase("steady")

@@ -129,6 +129,7 @@ def _page(
         versions=run.get("versions") or {},
         seed=run.get("seed"),
         command=run.get("command") or "",
+        own=run.get("own") or [],
         started=_moment(run.get("started")),
         finished=_moment(run.get("finished")),
         shards=run.get("shards") or [],

@@ -52,6 +52,8 @@ def render(verdicts: Sequence[Verdict], run: Mapping[str, Any]) -> str:
     if verdicts:
         lines += _rates(repeated) if (repeated := rates(verdicts)) else _verdicts(verdicts)
         lines += [f"{ARMS_EXPLAINED} Evidence and timelines are in report.html, all that was seen is beside it.", ""]
+    for own in run.get("own") or []:
+        lines += _own(own)
     if command := run.get("command"):
         seed = f" (seed {_plain(str(run['seed']))})" if run.get("seed") is not None else ""
         # Four-space indentation: no content can end an indented code block on its own line.
@@ -94,6 +96,23 @@ def _rates(repeated: Sequence[Rate]) -> list[str]:
     good = (Standing.HOLDS, Standing.NOT_APPLICABLE)
     bad = [verdict for rate in repeated for verdict in rate.verdicts if standing(verdict) not in good]
     return lines + (_table(worst_first(bad)) if bad else [])
+
+
+def _own(own: Mapping[str, Any]) -> list[str]:
+    """What was made in the place of a manifest of ours, and how it differs from what the user gave."""
+    lines = [
+        f"{_plain(own['kind'])} **{_plain(own['name'])}** of {_plain(own['file'])} was made, with these changes:",
+        "",
+    ]
+    lines += ["| field | from | to | why |", "|---|---|---|---|"]
+    for change in own["changes"]:
+        cells = (change["path"], change["from"] or "(not set)", change["to"] or "(removed)", change["why"])
+        lines.append(f"| {' | '.join(map(_plain, cells))} |")
+    lines.append("")
+    for what, names in (("With it, in each namespace", own["beside"]), ("Left out", own["left_out"])):
+        if names:
+            lines += [f"{what}: {_plain(', '.join(names))}.", ""]
+    return lines
 
 
 def _row(verdict: Verdict) -> str:

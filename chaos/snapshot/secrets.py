@@ -29,7 +29,7 @@ _IN_TEXT = re.compile(
 )
 _BEARER = re.compile(rb"(?i)(authorization:\s*bearer\s+|bearer\s+)[A-Za-z0-9._~+/=-]{16,}")
 # What can't be taken out of texts without destroying them: it stays there, and is blanked under its own name alone.
-_SHORT = 6
+SHORT = 6
 _IN_URL_OF_LOG = re.compile(rb"(?<=://)([^/@\s:]*):[^/@\s]+@")
 
 
@@ -37,8 +37,8 @@ def redacted(snapshot: Snapshot) -> Snapshot:
     """The snapshot without them."""
     redactor = Redactor()
     everything = [snapshot.objects, {f"{n}/{c}": said for (n, c), said in snapshot.ray.items()}]
-    for secret in set(_found(everything)):
-        if len(secret) >= _SHORT:
+    for secret in set(found(everything)):
+        if len(secret) >= SHORT:
             redactor.add(secret)
     return replace(
         snapshot,
@@ -53,7 +53,7 @@ def _of_log(data: bytes) -> bytes:
     return _IN_URL_OF_LOG.sub(rb"\g<1>:" + mark + b"@", _BEARER.sub(rb"\g<1>" + mark, data))
 
 
-def _found(value: Any) -> Iterator[str]:
+def found(value: Any) -> Iterator[str]:
     """The secrets in a JSON value."""
     if isinstance(value, dict):
         name = value.get("name")
@@ -64,16 +64,16 @@ def _found(value: Any) -> Iterator[str]:
                 yield item
             elif isinstance(item, dict) and _names_secret(str(key)) and isinstance(item.get("value"), str):
                 yield item["value"]
-            yield from _found(item)
+            yield from found(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _found(item)
+            yield from found(item)
     elif isinstance(value, str):
         yield from _IN_URL.findall(value)
         yield from _IN_TEXT.findall(value)
         if value.startswith("{"):
             try:  # the last applied configuration, a JSON text in an annotation
-                yield from _found(json.loads(value))
+                yield from found(json.loads(value))
             except (ValueError, RecursionError):
                 return
 

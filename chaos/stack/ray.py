@@ -6,13 +6,16 @@ manifests refer to: the workload scripts and a copy of Redis' password.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from chaos import paths, workloads
 from chaos.errors import NoSteadyState, NotReached, StackError
+from chaos.own.edit import differences
+from chaos.own.file import Kind, Own
+from chaos.own.fit import Fitted, fit
 from chaos.stack import leftovers, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.leftovers import Leftover
@@ -21,6 +24,9 @@ from chaos.stack.ours import OWNED
 from chaos.waiting import until
 
 HEAD, WORKER = "head", "worker"
+
+# Variables by name; None: not set, whoever else would set it.
+Env = Mapping[str, str | None]
 
 # Measured 25 s with the image on the node; a head that pulls up slowly on a busy machine restarts its 10 s readiness delay.
 READY_SECONDS = 180.0
@@ -89,6 +95,11 @@ class RayJobHandle:
         return RayClusterHandle(self.namespace, name, self.ft, workers=0) if name else None
 
 
+def ray_container(pod: Object) -> str:
+    """The name of the container that runs Ray, in the pod of a Ray cluster: the first, as KubeRay has it."""
+    return str(pod["spec"]["containers"][0]["name"])
+
+
 def is_ready(pod: Object) -> bool:
     """Whether the pod's Ready condition is true."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
@@ -118,21 +129,53 @@ def create_ray_cluster(
     redis_address: str = redis.SENTINEL_ADDRESS,
     workers: int = 2,
     most_workers: int = 0,
-    head_env: Mapping[str, str] | None = None,
-    worker_env: Mapping[str, str] | None = None,
+    head_env: Env | None = None,
+    worker_env: Env | None = None,
     storage: str = "",
     spec: Mapping[str, object] | None = None,
     arm: str = "",
     ledger: bool = True,
+    own: Own | None = None,
+    note: Callable[[str], object] = lambda text: None,
 ) -> RayClusterHandle:
     """Creates a Ray cluster in a namespace of ours, with GCS fault tolerance or without, and doesn't wait for it.
 
     ``annotated`` asks for fault tolerance as before KubeRay 1.3. ``ledger`` tells whether the nodes have the run's folder.
-    With ``most_workers`` Ray's autoscaler may make so many.
+    With ``most_workers`` Ray's autoscaler may make so many. ``own`` is a RayCluster of the user's, which is then made, and what
+    was set in it for this one is noted.
     ``storage`` is the external storage namespace; without one KubeRay takes the RayCluster's UID. ``spec`` is merged into
     the manifest's as a JSON merge patch (RFC 7386), but a mapping that meets a list is merged into each of its items:
     that is how a change gets into every group of workers.
     """
+    name = own.name if own else name
+    ours = raycluster(namespace, name, image, ray_version, workers=workers, redis_address=redis_address, ledger=ledger)
+    document = _place(cluster, namespace, own, ours)
+    given = deepcopy(document)
+    if annotated:
+        _ask_by_annotation(document)
+    _shape(document["spec"], ft=ft and not annotated, head_env=head_env or {}, worker_env=worker_env or {})
+    if most_workers:
+        _autoscale(document["spec"], most_workers)
+    if storage:
+        document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
+    document["spec"] = _merged(document["spec"], spec or {})
+    if own:
+        note(_set_for(own, namespace, given, document))
+    cluster.create("rayclusters", namespace, document)
+    return RayClusterHandle(namespace, name, ft, workers, arm)
+
+
+def raycluster(
+    namespace: str,
+    name: str,
+    image: str,
+    ray_version: str,
+    *,
+    workers: int = 2,
+    redis_address: str = redis.SENTINEL_ADDRESS,
+    ledger: bool = True,
+) -> Object:
+    """The RayCluster of the manifest, with fault tolerance."""
     document = _document(
         "raycluster.yaml",
         {
@@ -144,18 +187,9 @@ def create_ray_cluster(
             "REDIS_ADDRESS": redis_address,
         },
     )
-    if annotated:
-        _ask_by_annotation(document)
-    _shape(document["spec"], ft=ft and not annotated, head_env=head_env or {}, worker_env=worker_env or {})
-    if most_workers:
-        _autoscale(document["spec"], most_workers)
     if not ledger:
         _drop_ledger(document["spec"])
-    if storage:
-        document["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] = storage
-    document["spec"] = _merged(document["spec"], spec or {})
-    cluster.create("rayclusters", namespace, document)
-    return RayClusterHandle(namespace, name, ft, workers, arm)
+    return document
 
 
 def create_rayjob(
@@ -171,11 +205,40 @@ def create_rayjob(
     redis_address: str = redis.SENTINEL_ADDRESS,
     workers: int = 0,
     spec: Mapping[str, object] | None = None,
+    own: Own | None = None,
+    note: Callable[[str], object] = lambda text: None,
 ) -> RayJobHandle:
-    """Creates a RayJob in a namespace of ours. ``spec`` replaces fields of its spec, such as ``backoffLimit``.
+    """Creates a RayJob in a namespace of ours; of the user's ``own`` if given, and what was set in it for this one is noted.
 
-    Its head does the work itself unless there are ``workers``.
+    Its head does the work itself unless there are ``workers``. ``spec`` is merged into its spec, as that of a Ray cluster.
     """
+    name = own.name if own else name
+    ours = rayjob(
+        namespace, name, image, ray_version, entrypoint=entrypoint, ledger=ledger, redis_address=redis_address,
+        workers=workers,
+    )  # fmt: skip
+    document = _place(cluster, namespace, own, ours)
+    given = deepcopy(document)
+    _shape(document["spec"]["rayClusterSpec"], ft=ft, head_env={}, worker_env={})
+    document["spec"] = _merged(document["spec"], spec or {})
+    if own:
+        note(_set_for(own, namespace, given, document))
+    cluster.create("rayjobs", namespace, document)
+    return RayJobHandle(namespace, name, ft, ledger)
+
+
+def rayjob(
+    namespace: str,
+    name: str,
+    image: str,
+    ray_version: str,
+    *,
+    entrypoint: str,
+    ledger: str,
+    redis_address: str = redis.SENTINEL_ADDRESS,
+    workers: int = 0,
+) -> Object:
+    """The RayJob of the manifest, with fault tolerance."""
     document = _document(
         "rayjob.yaml",
         {
@@ -188,12 +251,34 @@ def create_rayjob(
             "REDIS_ADDRESS": redis_address,
         },
     )
-    _shape(document["spec"]["rayClusterSpec"], ft=ft, head_env={}, worker_env={})
     if workers:
         _add_workers(document["spec"]["rayClusterSpec"], workers)
-    document["spec"].update(spec or {})
-    cluster.create("rayjobs", namespace, document)
-    return RayJobHandle(namespace, name, ft, ledger)
+    return document
+
+
+def fitted(own: Own, image: str, ray_version: str, *, ledger: bool = True) -> Fitted:
+    """What the user's object becomes, before any arm asks for something of its own."""
+    if own.kind is Kind.RAYCLUSTER:
+        return fit(own, raycluster("", own.name, image, ray_version, ledger=ledger))
+    return fit(own, rayjob("", own.name, image, ray_version, entrypoint="", ledger=""))
+
+
+def _place(cluster: Cluster, namespace: str, own: Own | None, ours: Object) -> Object:
+    """The user's object in the place of ours, if there is one, and in the namespace what its pods refer to."""
+    if own is None:
+        return ours
+    made = fit(own, ours)
+    if made.beside:
+        cluster.apply([each | {"metadata": each["metadata"] | {"namespace": namespace}} for each in made.beside])
+    return made.document
+
+
+def _set_for(own: Own, namespace: str, given: Object, made: Object) -> str:
+    """What an arm has another way than all that is made of the user's object."""
+    changes = [
+        f"{each.path}: {each.before or '(not set)'} -> {each.after or '(removed)'}" for each in differences(given, made)
+    ]
+    return f"{own} is made in {namespace}; set for it: {', '.join(changes) or 'nothing'}"
 
 
 def delete_namespace(cluster: Cluster, name: str, seconds: float) -> list[Leftover]:
@@ -232,19 +317,19 @@ def _document(manifest: str, values: Mapping[str, str | int]) -> Object:
     return document
 
 
-def _shape(spec: Object, *, ft: bool, head_env: Mapping[str, str], worker_env: Mapping[str, str]) -> None:
+def _shape(spec: Object, *, ft: bool, head_env: Env, worker_env: Env) -> None:
     """Makes a RayCluster's spec what was asked for."""
     if not ft:
         del spec["gcsFaultToleranceOptions"]
-    _add_env(spec["headGroupSpec"], head_env)
-    for group in spec.get("workerGroupSpecs", []):
-        _add_env(group, worker_env)
+    _set_env(spec["headGroupSpec"], head_env)
+    for group in spec.get("workerGroupSpecs") or []:
+        _set_env(group, worker_env)
 
 
 def _ask_by_annotation(document: Object) -> None:
     """Asks for fault tolerance by an annotation, and by the address and the password in the head's environment."""
     options = document["spec"]["gcsFaultToleranceOptions"]
-    document["metadata"]["annotations"] = {"ray.io/ft-enabled": "true"}
+    document["metadata"].setdefault("annotations", {})["ray.io/ft-enabled"] = "true"
     head = document["spec"]["headGroupSpec"]
     head["rayStartParams"]["redis-password"] = "$REDIS_PASSWORD"
     head["template"]["spec"]["containers"][0]["env"] += [
@@ -257,7 +342,7 @@ def _add_workers(spec: Object, count: int) -> None:
     """Workers that are made as the head is, which leaves the work to them."""
     head = spec["headGroupSpec"]
     head["rayStartParams"]["num-cpus"] = "0"
-    pod = copy.deepcopy(head["template"]["spec"])
+    pod = deepcopy(head["template"]["spec"])
     pod["containers"][0]["name"] = "ray-worker"
     del pod["containers"][0]["ports"]
     spec["workerGroupSpecs"] = [
@@ -308,6 +393,7 @@ def _merged(old: object, patch: object) -> Any:
     return merged
 
 
-def _add_env(group: Object, env: Mapping[str, str]) -> None:
+def _set_env(group: Object, env: Env) -> None:
     container = group["template"]["spec"]["containers"][0]
-    container["env"] += [{"name": key, "value": value} for key, value in env.items()]
+    kept = [entry for entry in container["env"] if entry["name"] not in env]
+    container["env"] = kept + [{"name": key, "value": value} for key, value in env.items() if value is not None]

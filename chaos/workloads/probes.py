@@ -13,10 +13,9 @@ from typing import Any, cast
 from chaos.errors import NoSteadyState
 from chaos.process import Executed
 from chaos.stack.cluster import Cluster, Object
-from chaos.stack.ray import RayClusterHandle
+from chaos.stack.ray import RayClusterHandle, ray_container
 from chaos.workloads import MOUNT
 
-HEAD_CONTAINER = "ray-head"
 # What exec itself takes, beyond what a script allows itself.
 _EXEC_SECONDS = 5.0
 
@@ -106,8 +105,7 @@ def submit_driver(
     """
     argv = ["ray", "job", "submit", "--address=http://127.0.0.1:8265", f"--submission-id={submission_id}", "--no-wait"]
     argv += ["--", "python", f"{MOUNT}/driver.py", f"--name={name}"]
-    pod = _head(cluster, handle)["metadata"]
-    executed = cluster.exec(pod["namespace"], pod["name"], argv, container=HEAD_CONTAINER, timeout=seconds)
+    executed = _exec(cluster, _head(cluster, handle), argv, seconds)
     if not executed.ok:
         raise NoSteadyState(f"Ray did not take the job {submission_id}: {_complaint(executed)}")
 
@@ -121,10 +119,12 @@ def _head(cluster: Cluster, handle: RayClusterHandle) -> Object:
 
 def _run(cluster: Cluster, pod: Object, script: str, arguments: Sequence[str], seconds: float) -> Executed:
     """Runs a script that ends by itself within ``seconds``."""
+    return _exec(cluster, pod, ["python", f"{MOUNT}/{script}", *arguments], seconds + _EXEC_SECONDS)
+
+
+def _exec(cluster: Cluster, pod: Object, argv: Sequence[str], timeout: float) -> Executed:
     where = pod["metadata"]
-    argv = ["python", f"{MOUNT}/{script}", *arguments]
-    timeout = seconds + _EXEC_SECONDS
-    return cluster.exec(where["namespace"], where["name"], argv, container=HEAD_CONTAINER, timeout=timeout)
+    return cluster.exec(where["namespace"], where["name"], argv, container=ray_container(pod), timeout=timeout)
 
 
 def _last_line(executed: Executed) -> Answer | None:

@@ -7,10 +7,9 @@ from typing import Any
 from ray.job_submission import JobSubmissionClient
 
 from chaos.errors import StackError
-from chaos.stack.cluster import Cluster
+from chaos.stack.cluster import Cluster, Object
 from chaos.stack.forward import forwarded
-from chaos.stack.ray import RayClusterHandle
-from chaos.workloads.probes import HEAD_CONTAINER
+from chaos.stack.ray import RayClusterHandle, ray_container
 
 _DASHBOARD = 8265
 ABSENT = "ABSENT"
@@ -21,7 +20,7 @@ _EXISTS = "already exists"
 def job_record(cluster: Cluster, handle: RayClusterHandle, submission_id: str) -> dict[str, Any]:
     """``{"ok", "status", "message", "driver_pid"}`` of one submission; the status is ABSENT when Ray has no record."""
     head = _head(cluster, handle)
-    with forwarded(cluster, handle.namespace, head, _DASHBOARD) as port:
+    with forwarded(cluster, handle.namespace, _name(head), _DASHBOARD) as port:
         found = [d for d in _jobs(port) if d.submission_id == submission_id]
     status, message = (str(found[0].status.value), found[0].message) if found else (ABSENT, None)
     return {
@@ -34,7 +33,7 @@ def job_record(cluster: Cluster, handle: RayClusterHandle, submission_id: str) -
 
 def submission_ids(cluster: Cluster, handle: RayClusterHandle) -> list[str]:
     """All submission IDs that Ray has a record of, sorted."""
-    with forwarded(cluster, handle.namespace, _head(cluster, handle), _DASHBOARD) as port:
+    with forwarded(cluster, handle.namespace, _name(_head(cluster, handle)), _DASHBOARD) as port:
         return sorted(details.submission_id for details in _jobs(port) if details.submission_id)
 
 
@@ -43,7 +42,7 @@ def submit(cluster: Cluster, handle: RayClusterHandle, submission_id: str, entry
 
     Only the answer that the ID exists is a refusal; anything else that goes wrong raises `StackError`.
     """
-    with forwarded(cluster, handle.namespace, _head(cluster, handle), _DASHBOARD) as port:
+    with forwarded(cluster, handle.namespace, _name(_head(cluster, handle)), _DASHBOARD) as port:
         before = [str(each.status.value) for each in _jobs(port) if each.submission_id == submission_id]
         answer = {"ok": True, "before": before[0] if before else ABSENT, "accepted": True, "refusal": None}
         try:
@@ -65,18 +64,22 @@ def _jobs(port: int) -> list[Any]:
     return jobs
 
 
-def _head(cluster: Cluster, handle: RayClusterHandle) -> str:
+def _head(cluster: Cluster, handle: RayClusterHandle) -> Object:
     pod = handle.head_pod(cluster)
     if pod is None:
         raise StackError(f"{handle.namespace}/{handle.name} has no head pod")
+    return pod
+
+
+def _name(pod: Object) -> str:
     return str(pod["metadata"]["name"])
 
 
-def _driver(cluster: Cluster, handle: RayClusterHandle, head: str, submission_id: str) -> int | None:
+def _driver(cluster: Cluster, handle: RayClusterHandle, head: Object, submission_id: str) -> int | None:
     """The driver's process in the head's container, found by the name of the actor that it was told to own."""
     listed = cluster.exec(
-        handle.namespace, head, ["pgrep", "--full", "--oldest", f"^python /chaos/driver.py .*{submission_id}"],
-        container=HEAD_CONTAINER, timeout=10,
+        handle.namespace, _name(head), ["pgrep", "--full", "--oldest", f"^python /chaos/driver.py .*{submission_id}"],
+        container=ray_container(head), timeout=10,
     )  # fmt: skip
     words = listed.stdout.split()
     return int(words[0]) if words else None

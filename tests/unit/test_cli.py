@@ -89,6 +89,22 @@ def test_a_wrong_run_option_is_named(told, arguments, named):
     assert named in err
 
 
+@pytest.mark.parametrize("option", ["--raycluster", "--rayjob"])
+@pytest.mark.parametrize(
+    "content", [None, "", "a: [", "kind: Pod\napiVersion: v1\n"], ids=["missing", "empty", "torn", "other"]
+)
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry"])
+def test_a_manifest_that_can_not_be_used_is_named_and_nothing_is_left(told, tmp_path, option, content, more):
+    file = tmp_path / "mine.yaml"
+    if content is not None:
+        file.write_text(content)
+    code, out, err = told("run", option, file, *more)
+    assert (code, out) == (3, "")
+    assert str(file) in err.splitlines()[0]
+    assert err.splitlines()[1].startswith("what to do: ")
+    assert list(tmp_path.iterdir()) == ([] if content is None else [file])
+
+
 @pytest.mark.parametrize("arguments", [[], ["no-such-verb"], ["images"], ["images", "save"], ["recheck"]])
 def test_a_wrong_command_is_told_where_help_is(told, arguments):
     code, _, err = told(*arguments)

@@ -7,6 +7,7 @@ import signal
 import sys
 import types
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -397,6 +398,16 @@ def test_what_a_higher_level_runs_is_left_out_and_listed_at_the_end(invoke, pyte
     result.assert_outcomes(passed=passed, deselected=len(left))
     assert [line for line in result.outlines if line.startswith("left to level")] == left
     assert result.ret == 0
+
+
+def test_what_makes_nothing_of_the_users_manifest_is_left_out_and_listed(invoke, experiments):
+    made = "lab.{}('a', ft=False) if hasattr(lab, 'made') else None"  # the lab of the runs here is a fake
+    experiments(cluster=made.format("ray_cluster"), job=made.format("rayjob"), neither="pass")
+    result = invoke(f"--chaos-rayjob={Path(__file__).parent / 'own/rayjob.yaml'}")
+    result.assert_outcomes(passed=1, deselected=2)
+    assert [line for line in result.outlines if line.startswith("makes no ")] == [
+        "makes no RayJob: test_cluster", "makes no RayJob: test_neither",
+    ]  # fmt: skip
 
 
 # --- repetitions ----------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
         pass
 
     monkeypatch.setattr(records, "forwarded", forwarded)
-    monkeypatch.setattr(records, "_head", lambda *_: "head")
+    monkeypatch.setattr(records, "_head", lambda *_: {"metadata": {"name": "head"}})
     monkeypatch.setattr(records, "JobSubmissionClient", Client)
     return Client
 

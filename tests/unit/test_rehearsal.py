@@ -6,6 +6,7 @@ import inspect
 import re
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -233,14 +234,18 @@ def test_the_command_tells_all_of_the_level_and_does_nothing(command, tmp_path, 
     assert not (tmp_path / "state").exists()
 
 
+def begun(text):
+    """The experiments that were told, each run of theirs."""
+    return re.findall(r"^(\w+)(?:\[.*\])?: [A-Z]+-\d+ \(", text, re.MULTILINE)
+
+
 @pytest.mark.usefixtures("nowhere")
 def test_all_of_level_full_is_told_as_pytest_collects_it(command):
     code, text = command("--level", "full")
     assert code == 0
     assert "can't be told" not in text
-    begun = re.findall(r"^(\w+)(?:\[.*\])?: [A-Z]+-\d+ \(", text, re.MULTILINE)
-    assert set(begun) == set(EXPERIMENTS)
-    assert len(begun) == len(RUNS)
+    assert set(begun(text)) == set(EXPERIMENTS)
+    assert len(begun(text)) == len(RUNS)
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -249,6 +254,43 @@ def test_the_selection_holds_for_a_dry_run_too(command):
     assert code == 0
     assert "head_cut_off_from_redis: " in text
     assert "head_deleted: " not in text
+
+
+MINE = Path(__file__).parent / "own"
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(
+    ("options", "told_of", "not_of"),
+    [
+        (["--raycluster"], {"head_deleted", "timeouts_that_kuberay_sets"}, {"same_id_twice", "strangers_at_redis"}),
+        (["--rayjob"], {"same_id_twice", "what_a_rayjob_owns"}, {"head_deleted", "strangers_at_redis"}),
+        (["--raycluster", "--rayjob"], {"head_deleted", "same_id_twice"}, {"strangers_at_redis", "answer_withheld"}),
+    ],
+)
+def test_of_a_manifest_of_the_users_the_changes_are_told_and_what_makes_nothing_of_it_is_left_out(
+    command, options, told_of, not_of
+):
+    given = [f"{option}={MINE / option.removeprefix('--')}.yaml" for option in options]
+    code, text = command("--level", "full", *given)
+    assert code == 0
+    assert told_of <= set(begun(text))
+    assert not not_of.intersection(begun(text))
+    [left_out] = [line for line in text.splitlines() if line.startswith("left out, since they make no ")]
+    assert {*begun(text), *re.findall(r"\w+", left_out)} >= set(EXPERIMENTS)
+    assert all(each in left_out for each in not_of)
+    for option, name in (("--raycluster", "models"), ("--rayjob", "nightly")):
+        assert (f"/{name}: a head" in text or f"/{name}, whose entrypoint" in text) is (option in options)
+        assert (f"{name} of {MINE}" in text) is (option in options)
+    assert "limits.memory: 64Gi -> 2Gi" in text
+    assert "in-clear-text" not in text
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_when_nothing_makes_what_the_user_gave_that_is_said(command, capfd):
+    code, _ = command("-k", "strangers_at_redis", "--rayjob", str(MINE / "rayjob.yaml"))
+    assert code == 3
+    assert "no experiment of level core matches 'strangers_at_redis' and makes a RayJob" in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("nowhere")

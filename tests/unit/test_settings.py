@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,8 @@ from chaos.settings import (
     add_stack_arguments,
 )
 from chaos.shards import Shard
+
+MINE = Path(__file__).parent / "own"
 
 
 def parse(*argv):
@@ -83,14 +86,15 @@ def test_every_option_has_a_field_that_it_changes(tmp_path, config):
         "registry-prefix": "mirror", "archive": "stack.tar", "level": "smoke", "select": "head", "jobs": "2", "wait": "60",
             "seed": "7",
         "repeat": "3", "shard": "1/2",
-        "results": "elsewhere", "keep": None, "remove": None,
+        "results": "elsewhere", "keep": None, "remove": None, "raycluster": MINE / "raycluster.yaml",
+        "rayjob": MINE / "rayjob.yaml",
     }  # fmt: skip
     base = dataclasses.replace(parse(), seed=1)
     for option in (*STACK_OPTIONS, *RUN_OPTIONS):
         # Needs --kuberay DIR; is the default; go together, and are tested below.
         if option.name in {"kuberay-image", "keep", "kubeconfig", "context", "allow-fault"}:
             continue
-        argv = [f"--{option.name}"] + ([samples[option.name]] if option.metavar else [])
+        argv = [f"--{option.name}"] + ([str(samples[option.name])] if option.metavar else [])
         changed = parse(*argv)
         if option.name != "seed":
             changed = dataclasses.replace(changed, seed=1)
@@ -101,6 +105,17 @@ def test_a_run_is_whole_and_once_unless_asked_otherwise():
     assert (parse().repeat, parse().shard) == (1, None)
     settings = parse("--repeat", "20", "--shard", "3/3")
     assert (settings.repeat, settings.shard) == (20, Shard(3, 3))
+
+
+def test_a_rayjob_of_the_users_needs_a_stack_of_ours(tmp_path):
+    path = tmp_path / "config"
+    path.write_text(
+        "contexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://x'}}]\n"
+    )
+    given = ["--kubeconfig", str(path), "--context", "c"]
+    with pytest.raises(UsageError, match="--rayjob does not go with --kubeconfig"):
+        parse(*given, "--rayjob", str(MINE / "rayjob.yaml"))
+    assert parse(*given, "--raycluster", str(MINE / "raycluster.yaml")).own.keys() == {"RayCluster"}
 
 
 def test_pytest_style_prefixes_are_understood():
@@ -153,6 +168,10 @@ def test_a_command_without_results_makes_no_folder(tmp_path):
         (["--shard", "x"], "as in 1/3"),
         (["--shard", "1/2/3"], "as in 1/3"),
         (["--shard", "1/"], "as in 1/3"),
+        (["--raycluster", "missing.yaml"], "there is no file"),
+        (["--raycluster", "."], "is not a file"),
+        (["--raycluster", str(MINE / "rayjob.yaml")], "rayjob.yaml, only ConfigMap, RayJob"),
+        (["--rayjob", __file__], "no valid YAML"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_would_be_right(argv, said):

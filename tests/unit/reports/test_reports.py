@@ -359,6 +359,25 @@ def test_nothing_from_a_history_becomes_markup(story, run, nasty):
     assert Page(dirty).tags.count("img") == 0
 
 
+OWN = {
+    "kind": "RayCluster", "name": "mine", "file": "/home/me/mine.yaml", "beside": ["Secret token"], "left_out": ["Pod <x>"],
+    "changes": [{"path": "spec.a[b]", "from": "", "to": "2|3", "why": "what the machine carries"},
+                {"path": "spec.<c>", "from": "old", "to": "", "why": "none is here"}],
+}  # fmt: skip
+
+
+def test_what_was_made_of_a_users_manifest_is_in_the_page_and_the_summary(realistic, run):
+    run = {**run, "own": [OWN]}
+    page = html.render(realistic.history, realistic.verdicts, run)
+    for text in ("RayCluster mine", "/home/me/mine.yaml", "Secret token", "Pod &lt;x&gt;", "spec.&lt;c&gt;",
+                 "<td>(not set)</td><td>2|3</td>", "<td>old</td><td>(removed)</td>"):  # fmt: skip
+        assert text in page
+    text = summary.render(realistic.verdicts, run)
+    assert r"| spec.a\[b\] | (not set) | 2\|3 | what the machine carries |" in text
+    assert "| spec.&lt;c&gt; | old | (removed) | none is here |" in text
+    assert "Left out: Pod &lt;x&gt;." in text
+
+
 def test_a_huge_history_is_cut_and_says_so(story, run):
     story.head_loss()
     for number in range(3000):
