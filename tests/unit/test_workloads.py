@@ -471,7 +471,8 @@ class FakeCluster:
         self.head = head
 
     def list(self, resource: str, namespace: str, labels: str) -> list[dict[str, Any]]:
-        return [{"metadata": {"name": "head", "namespace": namespace}}] if self.head and "=head" in labels else []
+        pod = {"metadata": {"name": "head", "namespace": namespace}, "spec": {"containers": [{"name": "ray-head"}]}}
+        return [pod] if self.head and "=head" in labels else []
 
     def exec(self, *_: object, **__: object) -> Executed:
         return self.executed
