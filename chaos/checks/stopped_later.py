@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaos.checks import facts
 from chaos.checks.base import check
 from chaos.errors import Unjudged
-from chaos.history.reader import History, Injection
+from chaos.history.reader import History, Injection, Lifetime, State
 from chaos.verdict import Finding, Outcome
 
 # The entrypoint writes five times a second.
@@ -23,12 +23,9 @@ def stopped_later(history: History, *, namespace: str, rayjob: str, within: floa
     at = fault.steps["apply"]
     job = facts.rayjob_at(history, namespace, rayjob, at["t"])
     seen = [facts.fault_evidence(fault)]
-    if job.gone is None or job.gone > at["t"] + within:
-        if history.until < at["t"] + within:
-            raise Unjudged(f"too early to tell: watched {history.until - at['t']:.0f} s of {within:.0f} s")
-        facts.no_gap(history, "rayjobs", at["t"], at["t"] + within)
+    gone = _gone_within(history, job, at["t"], within)
+    if gone is None:
         return Finding(Outcome.BROKEN, f"{rayjob} is still there {within:.0f} s after the fault", tuple(seen))
-    gone = job.latest
     seen.append(facts.evidence(gone, f"RayJob {rayjob} gone"))
     read = [each for each in history.probes("writes", namespace=namespace, rayjob=rayjob) if each.ok]
     if not read or not read[-1].value["writes"]:
@@ -58,12 +55,9 @@ def gone_untold(history: History, *, namespace: str, rayjob: str, within: float 
     at = fault.steps["apply"]
     job = facts.rayjob_at(history, namespace, rayjob, at["t"])
     seen = [facts.fault_evidence(fault)]
-    if job.gone is None or job.gone > at["t"] + within:
-        if history.until < at["t"] + within:
-            raise Unjudged(f"too early to tell: watched {history.until - at['t']:.0f} s of {within:.0f} s")
-        facts.no_gap(history, "rayjobs", at["t"], at["t"] + within)
+    gone = _gone_within(history, job, at["t"], within)
+    if gone is None:
         return Finding(Outcome.BROKEN, f"{rayjob} is still there {within:.0f} s after its deletion", tuple(seen))
-    gone = job.latest
     seen.append(facts.evidence(gone, f"RayJob {rayjob} gone"))
     read = [
         each for each in history.probes("writes", namespace=namespace, rayjob=rayjob) if each.ok and each.t > gone.t
@@ -81,6 +75,16 @@ def gone_untold(history: History, *, namespace: str, rayjob: str, within: float 
     longer = round(value["last"] - gone.wall, 3)
     reason = f"{took}, its entrypoint had not been told to stop and wrote {longer:.1f} s longer"
     return Finding(Outcome.HOLDS, reason, tuple(seen), {"written_longer": longer})
+
+
+def _gone_within(history: History, job: Lifetime, since: float, within: float) -> State | None:
+    """The state in which the RayJob went, in time; None when it surely didn't. Raises Unjudged where that isn't known."""
+    if job.gone is not None and job.gone <= since + within:
+        return job.latest
+    if history.until < since + within:
+        raise Unjudged(f"too early to tell: watched {history.until - since:.0f} s of {within:.0f} s")
+    facts.no_gap(history, "rayjobs", since, since + within)
+    return None
 
 
 def _target(fault: Injection) -> tuple[str, str]:
