@@ -70,6 +70,10 @@ class FakeCluster:
         return body
 
 
+def create_in(cluster: FakeCluster, **asked: Any) -> None:
+    ray.create_ray_cluster(cluster, "ns", "c", image="ray:1", ray_version="2.60.0", **asked)  # type: ignore[arg-type]
+
+
 def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "m.yaml"
     path.write_text(text, "utf-8")
@@ -175,15 +179,7 @@ def test_names_in_code_and_manifests_agree() -> None:
 @pytest.mark.parametrize("ft", [True, False])
 def test_fault_tolerance_and_environment_are_as_asked(ft: bool) -> None:
     cluster = FakeCluster()
-    ray.create_ray_cluster(
-        cluster,  # type: ignore[arg-type]
-        "ns",
-        "c",
-        ft=ft,
-        image="ray:1",
-        ray_version="2.60.0",
-        worker_env={"ONLY_WORKERS": "1"},
-    )
+    create_in(cluster, ft=ft, worker_env={"ONLY_WORKERS": "1"})
     [created] = cluster.created
     assert ("gcsFaultToleranceOptions" in created["spec"]) is ft
     [head] = created["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
@@ -194,15 +190,7 @@ def test_fault_tolerance_and_environment_are_as_asked(ft: bool) -> None:
 
 def test_fault_tolerance_can_be_asked_for_by_annotation() -> None:
     cluster = FakeCluster()
-    ray.create_ray_cluster(
-        cluster,  # type: ignore[arg-type]
-        "ns",
-        "c",
-        ft=True,
-        annotated=True,
-        image="ray:1",
-        ray_version="2.60.0",
-    )
+    create_in(cluster, ft=True, annotated=True)
     [created] = cluster.created
     assert created["metadata"]["annotations"] == {"ray.io/ft-enabled": "true"}
     assert "gcsFaultToleranceOptions" not in created["spec"]
@@ -241,15 +229,7 @@ def test_a_rayjobs_workers_do_the_work_and_reach_the_ledger() -> None:
 def test_the_external_storage_namespace_is_kuberays_choice_unless_given() -> None:
     cluster = FakeCluster()
     for storage in ("", "own"):
-        ray.create_ray_cluster(
-            cluster,  # type: ignore[arg-type]
-            "ns",
-            "c",
-            ft=True,
-            image="ray:1",
-            ray_version="2.60.0",
-            storage=storage,
-        )
+        create_in(cluster, ft=True, storage=storage)
     default, own = (created["spec"]["gcsFaultToleranceOptions"] for created in cluster.created)
     assert "externalStorageNamespace" not in default
     assert own["externalStorageNamespace"] == "own"
@@ -258,16 +238,7 @@ def test_the_external_storage_namespace_is_kuberays_choice_unless_given() -> Non
 @pytest.mark.parametrize("most_workers", [0, 3])
 def test_an_autoscaler_is_there_when_it_has_something_to_do(most_workers: int) -> None:
     cluster = FakeCluster()
-    ray.create_ray_cluster(
-        cluster,  # type: ignore[arg-type]
-        "ns",
-        "c",
-        ft=True,
-        image="ray:1",
-        ray_version="2.60.0",
-        workers=1,
-        most_workers=most_workers,
-    )
+    create_in(cluster, ft=True, workers=1, most_workers=most_workers)
     [created] = cluster.created
     [group] = created["spec"]["workerGroupSpecs"]
     assert (group["minReplicas"], group["maxReplicas"]) == (1, most_workers or 1)
@@ -278,13 +249,9 @@ def test_an_autoscaler_is_there_when_it_has_something_to_do(most_workers: int) -
 def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
     cluster = FakeCluster()
     password = {"valueFrom": None, "value": "another"}
-    ray.create_ray_cluster(
-        cluster,  # type: ignore[arg-type]
-        "ns",
-        "c",
+    create_in(
+        cluster,
         ft=True,
-        image="ray:1",
-        ray_version="2.60.0",
         spec={"gcsFaultToleranceOptions": {"redisPassword": password}, "upgradeStrategy": {"type": "None"}},
     )
     [created] = cluster.created
@@ -297,15 +264,7 @@ def test_a_ray_clusters_spec_can_be_changed_in_parts() -> None:
 def test_a_change_gets_into_every_group_of_workers() -> None:
     cluster = FakeCluster()
     selector = {"kubernetes.io/hostname": "n1"}
-    ray.create_ray_cluster(
-        cluster,  # type: ignore[arg-type]
-        "ns",
-        "c",
-        ft=True,
-        image="ray:1",
-        ray_version="2.60.0",
-        spec={"workerGroupSpecs": {"template": {"spec": {"nodeSelector": selector}}}},
-    )
+    create_in(cluster, ft=True, spec={"workerGroupSpecs": {"template": {"spec": {"nodeSelector": selector}}}})
     [created] = cluster.created
     [group] = created["spec"]["workerGroupSpecs"]
     assert group["groupName"] == "workers"
