@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -438,18 +438,19 @@ class Lab:
         Ready, after the last injection. A head that begins anew meanwhile begins the count anew, once.
         """
         for _ in range(2):
-            left = max(map(self._left_to_settle, actors))
+            left = self._left_to_settle(actors)
             if left <= 0:
                 return
             self.observe(left, why="until every raylet has checked its head")
             self.functional_again(actors)
 
-    def _left_to_settle(self, cluster: RayClusterHandle) -> float:
+    def _left_to_settle(self, clusters: Iterable[RayClusterHandle]) -> float:
+        """Seconds until the last of them has settled."""
         history = History(self.writer.entries()).experiment(str(self.writer.experiment))
         view = history.window(facts.applied(history)[-1].steps["apply"]["group"])
-        since = facts.applied_at(facts.applied(view)[0])
-        back = facts.back_at(view, cluster.namespace, cluster.name, since)
-        return SETTLE_SECONDS if back is None else back + SETTLE_SECONDS - self.writer.now()
+        since, now = facts.applied_at(facts.applied(view)[0]), self.writer.now()
+        back = [facts.back_at(view, each.namespace, each.name, since) for each in clusters]
+        return max(SETTLE_SECONDS if at is None else at + SETTLE_SECONDS - now for at in back)
 
     def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
         """What each GCS remembers of its cluster; with ``make`` after something to remember was put there."""
