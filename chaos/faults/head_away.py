@@ -1,9 +1,12 @@
-"""The head pod is lost, and its successor finds no node until the fault is undone: an outage of a chosen length.
+"""The head pod is lost, and its successor is not scheduled until the fault is undone: an outage of a chosen length.
 
-The successor is held by a node selector in the RayCluster's own head template, which the operator copies when it makes the
+The successor is held by a scheduling gate in the RayCluster's own head template, which the operator copies when it makes the
 pod; pods that exist are left alone (without an upgrade strategy KubeRay changes none). So only this one cluster is hit:
 cordoned nodes or an operator that may not make pods would hit every other cluster as well, and after refusals the operator
 waits twice as long as they had lasted before it tries again.
+
+The undo takes the gate off the pod that waits, since a pod must not be deleted that the operator may not have seen yet: it
+would wait 30 s for the pod it made (KubeRay's scale expectations, since 1.3), and then until something else wakes it.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from chaos.faults.base import Fault, Reach
 from chaos.faults.proof import uid_gone
 from chaos.faults.undo import Undo, undoer
 from chaos.history.objects import Object, condition, is_terminating, labels
-from chaos.stack.cluster import Cluster
+from chaos.stack.cluster import ApiError, Cluster
 from chaos.waiting import until
 
-_SELECTOR = "kuberay-chaos/head-away"
+_GATE = {"name": "kuberay-chaos/head-away"}
 # What the kubelet and the watch need on a busy two-core machine; the operator and the scheduler come on top.
 _GONE_SECONDS, _PENDING_SECONDS = 20.0, 30.0
 
@@ -46,22 +49,35 @@ class HeadAway(Fault):
         return {"namespace": self.namespace, "cluster": self.cluster, "pod": self.pod, "uid": self.uid}
 
     def undo(self, reach: Reach) -> list[Undo]:
-        """Take our selector out of the template, and let the operator make the pod again from that."""
-        return [Undo("head-selector", {"namespace": self.namespace, "cluster": self.cluster})]
+        """Take our gate out of the template, and off the pod that was made from it."""
+        return [Undo("head-gate", {"namespace": self.namespace, "cluster": self.cluster})]
 
     def apply(self, reach: Reach) -> None:
-        """Selector first, then the pod; again while the operator makes one without, as it may for a moment."""
-        reach.cluster.patch("rayclusters", self.namespace, self.cluster, _template({_SELECTOR: "true"}))
+        """Gate first, then the pod; again while the operator makes one without, as it may for a moment."""
+        raycluster = reach.cluster.get("rayclusters", self.namespace, self.cluster)
+        if raycluster is None:
+            raise NoEffect(f"no RayCluster {self.cluster} in {self.namespace}")
+        gates = [*_gates_of_others(_head_template(raycluster)), _GATE]
+        reach.cluster.patch("rayclusters", self.namespace, self.cluster, _template(gates))
         reach.cluster.delete("pods", self.namespace, self.pod, uid=self.uid, grace=0)
-        _until_heads(reach.cluster, self.namespace, self.cluster, held=True)
+
+        def held() -> bool:
+            heads = _heads(reach.cluster, self.namespace, self.cluster)
+            for head in heads:
+                if not _is_held(head) and self._is_known(reach.cluster, head):
+                    metadata = head["metadata"]
+                    reach.cluster.delete("pods", self.namespace, metadata["name"], uid=metadata["uid"], grace=0)
+            return any(_is_held(head) for head in heads) or _is_gone(reach.cluster, self.namespace, self.cluster)
+
+        until(held, what=f"a head of {self.cluster} that is held", deadline=_PENDING_SECONDS, error=StackError)
 
     def prove(self, reach: Reach, since: int) -> dict[str, Any]:
-        """The watch must report the end of exactly this UID, and a successor that the scheduler has no node for."""
+        """The watch must report the end of exactly this UID, and a successor that the scheduler leaves alone."""
         gone = uid_gone(reach, self.uid, what=f"pod {self.pod}", since=since, deadline=_GONE_SECONDS)
         try:
             entry = reach.writer.wait_for(
                 lambda e: e["what"] == "object" and e["namespace"] == self.namespace and self._waits(e["object"]),
-                deadline=_PENDING_SECONDS, what=f"a head of {self.cluster} that finds no node", since=since,
+                deadline=_PENDING_SECONDS, what=f"a head of {self.cluster} that is not scheduled", since=since,
             )  # fmt: skip
         except NotReached as late:
             raise NoEffect(str(late)) from late
@@ -80,35 +96,37 @@ class HeadAway(Fault):
         return {"node": node}
 
     def _waits(self, pod: Object) -> bool:
-        if not _is_held(pod) or labels(pod).get("ray.io/cluster") != self.cluster:
+        of = labels(pod)
+        if (of.get("ray.io/cluster"), of.get("ray.io/node-type")) != (self.cluster, "head") or not _is_held(pod):
             return False
         scheduled = condition(pod, "PodScheduled")
-        return scheduled is not None and scheduled.get("reason") == "Unschedulable"
+        return scheduled is not None and scheduled.get("reason") == "SchedulingGated"
+
+    def _is_known(self, cluster: Cluster, head: Object) -> bool:
+        """Whether the operator has seen this very pod: it has told the cluster's status the pod's address."""
+        address = (head.get("status") or {}).get("podIP")
+        raycluster = cluster.get("rayclusters", self.namespace, self.cluster) or {}
+        return bool(address) and (raycluster.get("status") or {}).get("head", {}).get("podIP") == address
 
 
-@undoer("head-selector", namespace=str, cluster=str)
+@undoer("head-gate", namespace=str, cluster=str)
 def _let_come(cluster: Cluster, what: dict[str, Any]) -> None:
     namespace, name = what["namespace"], what["cluster"]
-    if _is_gone(cluster, namespace, name):
+    raycluster = cluster.get("rayclusters", namespace, name)
+    if raycluster is None or is_terminating(raycluster):
         return
-    cluster.patch("rayclusters", namespace, name, _template({_SELECTOR: None}))
-    _until_heads(cluster, namespace, name, held=False)
+    if _is_held(template := _head_template(raycluster)):
+        cluster.patch("rayclusters", namespace, name, _template(_gates_of_others(template)))
 
-
-def _until_heads(cluster: Cluster, namespace: str, name: str, *, held: bool) -> None:
-    """Wait until the operator has made the head from the template as it is now; heads from an older one are deleted.
-
-    It reads its own copy of the RayCluster, which may be a moment old when it sees that a pod is gone.
-    """
-
-    def made() -> bool:
+    def free() -> bool:
+        # The operator reads its own copy of the RayCluster, and may make one more from the template as it was.
         heads = _heads(cluster, namespace, name)
         for head in heads:
-            if _is_held(head) is not held:
-                cluster.delete("pods", namespace, head["metadata"]["name"], uid=head["metadata"]["uid"], grace=0)
-        return any(_is_held(head) is held for head in heads) or _is_gone(cluster, namespace, name)
+            if _is_held(head):
+                _ungate(cluster, head)
+        return any(not _is_held(head) for head in heads) or _is_gone(cluster, namespace, name)
 
-    until(made, what=f"another head of {name}", deadline=_PENDING_SECONDS, error=StackError)
+    until(free, what=f"a head of {name} that may be scheduled", deadline=_PENDING_SECONDS, error=StackError)
 
 
 def _is_gone(cluster: Cluster, namespace: str, name: str) -> bool:
@@ -116,9 +134,29 @@ def _is_gone(cluster: Cluster, namespace: str, name: str) -> bool:
     return found is None or is_terminating(found)
 
 
-def _template(selector: dict[str, str | None]) -> Object:
-    """A merge patch of the head's node selector; None takes a key out."""
-    return {"spec": {"headGroupSpec": {"template": {"spec": {"nodeSelector": selector}}}}}
+def _ungate(cluster: Cluster, head: Object) -> None:
+    metadata = head["metadata"]
+    # The UID is a precondition: the API server refuses the patch of a namesake.
+    body = {"metadata": {"uid": metadata["uid"]}, "spec": {"schedulingGates": _gates_of_others(head) or None}}
+    try:
+        cluster.patch("pods", metadata["namespace"], metadata["name"], body)
+    except ApiError as refused:
+        if refused.status not in (404, 409):
+            raise
+
+
+def _head_template(raycluster: Object) -> Object:
+    template: Object = raycluster["spec"]["headGroupSpec"]["template"]
+    return template
+
+
+def _template(gates: list[Object]) -> Object:
+    """A merge patch of the head's scheduling gates; it replaces the list as a whole."""
+    return {"spec": {"headGroupSpec": {"template": {"spec": {"schedulingGates": gates or None}}}}}
+
+
+def _gates_of_others(pod: Object) -> list[Object]:
+    return [gate for gate in pod["spec"].get("schedulingGates") or [] if gate != _GATE]
 
 
 def _heads(cluster: Cluster, namespace: str, name: str) -> list[Object]:
@@ -126,4 +164,4 @@ def _heads(cluster: Cluster, namespace: str, name: str) -> list[Object]:
 
 
 def _is_held(pod: Object) -> bool:
-    return labels(pod).get("ray.io/node-type") == "head" and _SELECTOR in (pod["spec"].get("nodeSelector") or {})
+    return _GATE in (pod["spec"].get("schedulingGates") or [])

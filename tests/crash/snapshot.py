@@ -251,7 +251,7 @@ def _objects(cluster: Cluster) -> Snapshot:
     for item in cluster.list("rayclusters"):
         template = item["spec"]["headGroupSpec"]["template"]
         # Of those alone that are not as our manifest has them: a cluster that is gone left nothing behind.
-        if template["spec"].get("nodeSelector") or redis.CLIENT_LABEL not in template["metadata"].get("labels", {}):
+        if template["spec"].get("schedulingGates") or redis.CLIENT_LABEL not in template["metadata"].get("labels", {}):
             found[f"head template of {_name(item)}"] = template
         if HELD in (item["metadata"].get("finalizers") or []):
             found[f"hold on {_name(item)}"] = HELD

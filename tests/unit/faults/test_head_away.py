@@ -1,5 +1,7 @@
 """A head that is kept away, against an API server whose operator makes heads as KubeRay does."""
 
+import copy
+
 import pytest
 
 from chaos.errors import NoEffect, StackError
@@ -8,40 +10,57 @@ from chaos.faults.head_away import HeadAway
 from chaos.faults.undo import Undo, perform
 from chaos.history.entry import What
 
-SELECTOR = {"kuberay-chaos/head-away": "true"}
+GATE = {"name": "kuberay-chaos/head-away"}
+UNDO = Undo("head-gate", {"namespace": "ns", "cluster": "c"})
 
 
 class Server:
-    """One RayCluster and its heads. ``stale``: so many heads are still made from the template as it was before."""
+    """One RayCluster and its heads. ``stale``: so many heads are still made from the template as it was before.
+
+    An operator that never saw the pod it made waits for it, as KubeRay's does for 30 s: it makes no other.
+    """
 
     def __init__(self, writer):
-        self.selector = {}
-        self.seen = {}  # what the operator knows of it
+        self.gates = []
+        self.seen = []  # what the operator knows of them
         self.stale = 0
         self.there = True
         self.made = 0
         self.heads = []
+        self.known = None  # the address of the head the operator has seen
         self._writer = writer
         self._make()
+        self._look()
 
     def _make(self):
         if self.stale:
             self.stale -= 1
         else:
-            self.seen = dict(self.selector)
+            self.seen = list(self.gates)
         self.made += 1
         name = f"head-{self.made}"
         labels = {"ray.io/cluster": "c", "ray.io/node-type": "head"}
-        scheduled = {"type": "PodScheduled", "status": str(not self.seen)}
-        if self.seen:
-            scheduled["reason"] = "Unschedulable"
         pod = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "labels": labels},
-            "spec": {"nodeSelector": dict(self.seen), **({} if self.seen else {"nodeName": "node"})},
-            "status": {"conditions": [scheduled]},
+            "spec": {"schedulingGates": list(self.seen)},
+            "status": {},
         }
         self.heads = [pod]
+        self._schedule(pod)
         self._tell("ADDED", pod)
+
+    def _schedule(self, pod):
+        condition = {"type": "PodScheduled", "status": str(not pod["spec"]["schedulingGates"])}
+        pod["status"] = {"conditions": [condition]}
+        if pod["spec"]["schedulingGates"]:
+            condition["reason"] = "SchedulingGated"
+        else:
+            pod["spec"]["nodeName"] = "node"
+            pod["status"]["podIP"] = f"address of {pod['metadata']['name']}"
+
+    def _look(self):
+        for pod in self.heads:
+            self.known = pod["status"].get("podIP", "")
 
     def _tell(self, change, pod):
         meta = pod["metadata"]
@@ -51,23 +70,34 @@ class Server:
         )  # fmt: skip
 
     def get(self, resource, namespace, name):
-        return {"metadata": {"name": name}} if self.there else None
+        if not self.there:
+            return None
+        found = {
+            "metadata": {"name": name},
+            "spec": {"headGroupSpec": {"template": {"spec": {"schedulingGates": list(self.gates)}}}},
+            "status": {"head": {"podIP": self.known}},
+        }
+        self._look()  # it is told a moment later
+        return found
 
     def list(self, resource, namespace=None, labels=None):
-        return list(self.heads)
+        return copy.deepcopy(self.heads)
 
     def patch(self, resource, namespace, name, body):
-        for key, value in body["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelector"].items():
-            if value is None:
-                self.selector.pop(key, None)
-            else:
-                self.selector[key] = value
+        if resource == "rayclusters":
+            self.gates = body["spec"]["headGroupSpec"]["template"]["spec"]["schedulingGates"] or []
+            return
+        [pod] = self.heads
+        assert body["metadata"]["uid"] == pod["metadata"]["uid"]
+        pod["spec"]["schedulingGates"] = body["spec"]["schedulingGates"] or []
+        self._schedule(pod)
 
     def delete(self, resource, namespace, name, *, uid=None, grace=None, propagation="Background"):
         [pod] = [head for head in self.heads if head["metadata"]["uid"] == uid]
         self.heads = []
         self._tell("DELETED", pod)
-        self._make()
+        if self.known == pod["status"].get("podIP"):
+            self._make()
         return True
 
 
@@ -86,22 +116,48 @@ def inject(server, injector):
 def test_the_head_stays_away_until_the_undo(server, inject, stale):
     server.stale = stale
     with inject(HeadAway.of(server.heads[0])):
-        assert [head["spec"]["nodeSelector"] for head in server.heads] == [SELECTOR]
-        server.stale = stale
+        assert [head["spec"]["schedulingGates"] for head in server.heads] == [[GATE]]
     assert [head["spec"].get("nodeName") for head in server.heads] == ["node"]
-    assert server.selector == {}
+    assert server.gates == []
+
+
+def test_the_pod_that_waited_is_the_one_that_comes(server, inject):
+    """Deleted before the operator had seen it, it would have no successor for 30 s and longer."""
+    with inject(HeadAway.of(server.heads[0])):
+        [waiting] = server.list("pods")
+    assert [head["metadata"]["uid"] for head in server.heads] == [waiting["metadata"]["uid"]]
+
+
+def test_undo_frees_a_head_that_is_still_made_from_the_template_as_it_was(server, inject):
+    HeadAway.of(server.heads[0]).apply(inject.reach)
+    server.gates = []
+    server.stale = 1
+    server._look()
+    server.delete("pods", "ns", "", uid=server.heads[0]["metadata"]["uid"])
+    perform(server, UNDO)
+    assert [head["spec"].get("nodeName") for head in server.heads] == ["node"]
+
+
+def test_gates_of_others_stay(server, inject):
+    theirs = {"name": "example.org/quota"}
+    server.gates = [theirs]
+    fault = HeadAway.of(server.heads[0])
+    fault.apply(inject.reach)
+    assert [head["spec"]["schedulingGates"] for head in server.heads] == [[theirs, GATE]]
+    perform(server, UNDO)
+    assert server.gates == [theirs]
+    assert [head["spec"]["schedulingGates"] for head in server.heads] == [[theirs]]
 
 
 def test_undo_spares_a_head_that_is_not_held_and_may_be_repeated(server):
-    undo = Undo("head-selector", {"namespace": "ns", "cluster": "c"})
-    perform(server, undo)
-    perform(server, undo)
+    perform(server, UNDO)
+    perform(server, UNDO)
     assert server.made == 1
 
 
 def test_undo_is_content_when_the_cluster_is_gone(server):
     server.there, server.heads = False, []
-    perform(server, Undo("head-selector", {"namespace": "ns", "cluster": "c"}))
+    perform(server, UNDO)
 
 
 def test_a_successor_that_finds_a_node_after_all_is_no_outage(server, inject, monkeypatch):
@@ -116,4 +172,4 @@ def test_without_an_operator_it_can_not_be_undone_in_silence(server, monkeypatch
     monkeypatch.setattr(head_away, "_PENDING_SECONDS", 0.2)
     server.heads = []
     with pytest.raises(StackError):
-        perform(server, Undo("head-selector", {"namespace": "ns", "cluster": "c"}))
+        perform(server, UNDO)
