@@ -27,7 +27,7 @@ class Server:
         self.there = True
         self.made = 0
         self.heads = []
-        self.known = None  # the address of the head the operator has seen
+        self.known = "nothing yet"  # the address of the head the operator has seen, None of one without
         self._writer = writer
         self._make()
         self._look()
@@ -60,7 +60,7 @@ class Server:
 
     def _look(self):
         for pod in self.heads:
-            self.known = pod["status"].get("podIP", "")
+            self.known = pod["status"].get("podIP")
 
     def _tell(self, change, pod):
         meta = pod["metadata"]
