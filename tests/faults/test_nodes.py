@@ -71,7 +71,9 @@ def test_a_drained_node_keeps_only_the_pods_of_daemonsets(cluster, inject, stand
 
 
 @pytest.mark.usefixtures("whole")
-@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in order"])
+@pytest.mark.parametrize(
+    "at_once", [pytest.param(True, id="at once"), pytest.param(False, id="in order", marks=pytest.mark.level("core"))]
+)
 def test_a_stopped_node_is_started_and_ready(chaos_run, cluster, inject, nodes, at_once):
     with inject(NodeStop.of(nodes[0], at_once=at_once)):
         assert name(nodes[0]) not in chaos_run.stack.kind.running_nodes()
@@ -119,6 +121,7 @@ def test_a_node_out_of_reach_runs_on_and_is_in_reach_again(cluster, inject, stan
     assert [status["restartCount"] for status in found["status"]["containerStatuses"]] == [0]
 
 
+@pytest.mark.level("core")
 @pytest.mark.usefixtures("whole")
 def test_a_later_process_reconnects(cluster, inject, nodes, tmp_path):
     node, witness, *_ = nodes

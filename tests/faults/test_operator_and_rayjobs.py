@@ -51,6 +51,7 @@ def test_the_operator_is_scaled_for_as_long_as_the_fault_lasts(cluster, inject, 
     assert kuberay.operator_pod(cluster)
 
 
+@pytest.mark.level("core")
 def test_a_later_process_brings_the_operator_back(cluster, chaos_run, tmp_path):
     fault, reach = ScaleDeployment(kuberay.NAMESPACE, kuberay.DEPLOYMENT, 0), chaos_run.lab.injector.reach
     log = UndoLog(tmp_path / "undo.jsonl")
@@ -85,6 +86,7 @@ def test_another_operator_leads_for_as_long_as_the_fault_lasts(cluster, inject, 
     assert kuberay.operator_pod(cluster)["metadata"]["uid"] == own["metadata"]["uid"]
 
 
+@pytest.mark.level("core")
 def test_a_later_process_brings_the_stacks_own_operator_back(cluster, chaos_run, other, tmp_path):
     reach, log = chaos_run.lab.injector.reach, UndoLog(tmp_path / "undo.jsonl")
     log.append("dead-1", other.undo(reach))

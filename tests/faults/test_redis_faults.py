@@ -58,6 +58,7 @@ def test_one_member_refuses_writes_and_nothing_else(cluster, inject, members, ki
     assert said(cluster, primary, "set", "kuberay-chaos:test", "1", "px", "1") == "OK"
 
 
+@pytest.mark.level("core")
 @pytest.mark.parametrize("kind", [kind for kind, _ in REFUSALS])
 def test_a_later_process_heals_the_settings(cluster, inject, members, tmp_path, kind):
     primary, _ = members
@@ -102,6 +103,7 @@ def test_a_new_connection_with_the_old_password_is_refused_and_an_open_one_goes_
     assert not any(password in told for password in redis.passwords(cluster))
 
 
+@pytest.mark.level("core")
 def test_a_later_process_heals_the_password(cluster, inject, members, tmp_path):
     _, [replica, _] = members
     fault, log = RedisChangePassword.of(replica), UndoLog(tmp_path / "undo.jsonl")
@@ -156,6 +158,7 @@ def test_the_sentinels_name_another_primary_on_command(cluster, inject, members)
     assert after.primary.epoch > before.primary.epoch
 
 
+@pytest.mark.level("core")
 def test_an_isolated_primary_is_replaced_and_comes_back_as_a_replica(cluster, inject, members):
     primary, replicas = members
     address = primary["status"]["podIP"]
@@ -169,6 +172,7 @@ def test_an_isolated_primary_is_replaced_and_comes_back_as_a_replica(cluster, in
     assert after.primary.pod in names
 
 
+@pytest.mark.level("core")
 def test_a_stopped_primary_is_replaced_and_comes_back_as_a_replica(cluster, inject, members):
     _, replicas = members
     names = {pod["metadata"]["name"] for pod in replicas}
