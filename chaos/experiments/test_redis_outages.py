@@ -1,4 +1,4 @@
-"""Redis is out of the head's reach, stands still or is split, for seconds or longer than a minute.
+"""Redis is out of the head's reach, stands still or is split, for a moment, for seconds or longer than a minute.
 
 Each arm is told by connections that were open before: one from the head's pod, of which the GCS's own is a sister, and one that
 the fault must leave alone.
@@ -17,6 +17,7 @@ from chaos.checks.redis_failover import redis_failed_over
 from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.partition import Mode, Partition
+from chaos.faults.redis_pause import RedisPause
 from chaos.faults.stop_process import StopProcess
 from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, Lab, cluster_target, restarts
 from chaos.settings import Level
@@ -27,6 +28,8 @@ from chaos.turns import Part
 
 # A GCS whose connection breaks gives up after some 3 s, and a head that can't reach its GCS after 60 s: two classes of length.
 _SECONDS, _MINUTE = 20.0, 65.0
+# Shorter than either; the stack's Sentinels would replace a member that is silent for so long, a single Redis has none.
+_MOMENT_MS = 2500
 # What a stall loses to the probe's interval, and to what it takes to inject several faults together.
 _LESS = 5.0
 
@@ -107,6 +110,31 @@ def _stands_still(lab: Lab, arm: str, seconds: float) -> None:
         "FT-13", arm,
         *_survived(ft, connection_stalled(probe="primary", min_seconds=seconds - _LESS)), redis_failed_over(),
         control=("the-replica", connection_stalled(probe="replica", min_seconds=seconds - _LESS)),
+    )  # fmt: skip
+
+
+@experiment(("FT-13", "stall-2s"), seconds=150, level=Level.FULL, relies_on=[Part.REDIS])
+def test_redis_stands_still_for_a_moment(lab: Lab) -> None:
+    """A single Redis answers nobody for two and a half seconds, by its own clock; nothing in the cluster may notice.
+
+    Control: a connection from the same pod to the stack's Redis, which answers all the time.
+    """
+    ft = lab.ray_cluster("stall-2s", ft=True, redis_address=lab.single_redis("stall-2s"))
+    lab.ready(ft)
+    lab.start_actor(ft)
+    lab.steady({ft: ["counter"]})
+    single = lab.redis_single_pod(ft.namespace)
+    lab.hold_connection(lab.head(ft), _address(single), "single")
+    lab.hold_connection(lab.head(ft), lab.redis_primary(), "primary")
+
+    with lab.inject(RedisPause.of(single, milliseconds=_MOMENT_MS)):
+        lab.functional_again({ft: ["counter"]})
+    _afterwards(lab, ft)
+
+    felt = partial(connection_stalled, min_seconds=_MOMENT_MS / 1000 - 1)
+    lab.expect(
+        "FT-13", "stall-2s", *_survived(ft, felt(probe="single")), head_kept(**cluster_target(ft)),
+        control=("the-stacks-redis", felt(probe="primary")),
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from chaos.faults.redis_change_password import RedisChangePassword
 from chaos.faults.redis_failover import RedisFailover
 from chaos.faults.redis_fill_memory import RedisFillMemory
 from chaos.faults.redis_lose_data import RedisLoseData
+from chaos.faults.redis_pause import RedisPause
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.faults.replace_operator import ReplaceOperator
@@ -116,6 +117,7 @@ KINDS: Mapping[str, Row] = {
     "node-cordon": Row(NodeCordon, lambda stage: NodeCordon.of(stage.node())),
     "redis-read-only": Row(RedisReadOnly, lambda stage: RedisReadOnly.of(stage.replica())),
     "redis-fill-memory": Row(RedisFillMemory, lambda stage: RedisFillMemory.of(stage.replica())),
+    "redis-pause": Row(RedisPause, lambda stage: RedisPause.of(stage.replica(), milliseconds=1000)),
     "redis-change-password": Row(RedisChangePassword, lambda stage: RedisChangePassword.of(stage.replica())),
     # On the stack itself, each with a recovery of the stack's own after it.
     # The same operator by another version's name: to build another one is no part of this.

@@ -5,12 +5,14 @@ import uuid
 
 import pytest
 
+from chaos.errors import NoEffect
 from chaos.faults import redis_targets
 from chaos.faults.redis_change_password import RedisChangePassword
 from chaos.faults.redis_failover import RedisFailover
 from chaos.faults.redis_fill_memory import RedisFillMemory
 from chaos.faults.redis_lose_data import RedisLoseData
 from chaos.faults.redis_member import ask
+from chaos.faults.redis_pause import RedisPause
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.undo import Undo, UndoLog, heal, perform
 from chaos.stack import redis
@@ -118,6 +120,15 @@ def test_a_later_process_heals_the_password(cluster, inject, members, tmp_path):
     finally:
         perform(cluster, undo)
     assert said(cluster, replica, "ping") == "PONG"
+
+
+def test_a_paused_member_lets_wait_and_goes_on_by_itself(cluster, inject, members):
+    _, [replica, other] = members
+    with inject(RedisPause.of(replica)):
+        assert said(cluster, other, "ping") == "PONG"
+    assert said(cluster, replica, "ping") == "PONG"
+    with pytest.raises(NoEffect), inject(RedisPause.of(other, milliseconds=1)):
+        pass
 
 
 def test_one_ray_clusters_keys_are_lost_on_every_member_and_no_others(cluster, inject, members):

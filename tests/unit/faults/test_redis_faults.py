@@ -12,6 +12,7 @@ from chaos.faults.redis_change_password import RedisChangePassword
 from chaos.faults.redis_failover import RedisFailover
 from chaos.faults.redis_fill_memory import RedisFillMemory
 from chaos.faults.redis_lose_data import RedisLoseData
+from chaos.faults.redis_pause import RedisPause
 from chaos.faults.redis_read_only import RedisReadOnly
 from chaos.faults.undo import perform
 from chaos.process import Executed, run
@@ -369,3 +370,41 @@ def test_the_primarys_server_is_hit_and_not_its_sentinel(members, choose):
 @pytest.mark.parametrize("kind", [RedisReadOnly, RedisFillMemory, RedisLoseData, RedisChangePassword, RedisFailover])
 def test_what_all_namespaces_share_is_of_the_clusters_scope(kind):
     assert kind.scope is Scope.CLUSTER
+
+
+class Pausing:
+    """A server whose `redis-cli` answers after so many seconds, in a shell of this machine."""
+
+    def __init__(self, folder, seconds):
+        self.asked = []
+        program = folder / "redis-cli"
+        program.write_text(f"#!/bin/sh\nsleep {seconds}\necho PONG\n")
+        program.chmod(0o755)
+        self._path = folder
+
+    def get(self, resource, namespace, name):
+        return pod()
+
+    def exec(self, namespace, pod, argv, *, container=None, stdin=None, timeout):
+        if "redis-cli" in argv:
+            self.asked.append(argv[5:])
+            return Executed(0, b"OK\n", b"")
+        return run(["env", f"PATH={self._path}:/usr/bin:/bin", *argv], timeout=timeout)
+
+
+def test_a_pause_is_the_servers_and_is_felt_in_the_pod(tmp_path, writer):
+    server = Pausing(tmp_path, 0.8)
+    reach = Reach(server, writer)
+    fault = RedisPause.of(pod(), milliseconds=900)
+    assert fault.undo(reach) == []
+    fault.apply(reach)
+    assert server.asked == [["client", "pause", "900", "all"]]
+    proof = fault.prove(reach, 0)
+    assert proof["answer"] == "PONG"
+    assert 0.8 <= proof["waited"] < 5
+
+
+def test_a_server_that_answers_at_once_was_not_paused(tmp_path, writer):
+    reach = Reach(Pausing(tmp_path, 0), writer)
+    with pytest.raises(NoEffect, match="of 2500 ms"):
+        RedisPause.of(pod()).prove(reach, 0)
