@@ -182,10 +182,9 @@ class Lab:
         with a ``checkpoint`` goes on from it when it is run again. Its head does the work itself unless there are ``workers``.
         The manifest says how often it is tried again, unless ``backoff_limit`` does; ``spec`` is merged into its spec.
         """
-        self._ledger_folder()
+        seen_by_pods = self._ledger_seen_by_pods(self.namespace_name(arm))  # or nothing is made
         self._starting()
         namespace = self.namespace(arm)
-        seen_by_pods = self._ledger_seen_by_pods(namespace)
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         options = {"--stubborn": stubborn, "--steps": steps, f"--checkpoint={seen_by_pods}.checkpoint": checkpoint}
         entrypoint += [option for option, asked in options.items() if asked]
