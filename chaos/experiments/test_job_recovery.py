@@ -15,7 +15,7 @@ _WATCH_SECONDS = 45.0
 _STEPS = 10
 
 
-@experiment(("OP-12", "head-lost-without-ft"), seconds=120, level=Level.CORE, relies_on=[Part.OPERATOR])
+@experiment(("OP-12", "head-lost-without-ft"), seconds=120, level=Level.FULL, relies_on=[Part.OPERATOR])
 def test_rayjob_loses_its_head(lab: Lab) -> None:
     """The head of a RayJob's cluster is deleted while the job runs: another one must be made."""
     job = lab.rayjob("no-ft")
