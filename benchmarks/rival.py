@@ -17,7 +17,7 @@ from chaos.errors import StackError
 from chaos.experiment import Declaration
 from chaos.faults.kill_process import KillProcess
 from chaos.history.reader import History
-from chaos.lab import APART_SECONDS, cluster_target
+from chaos.lab import cluster_target
 from chaos.run import Run
 from chaos.settings import Level, Settings
 from chaos.stack import redis
@@ -95,8 +95,7 @@ def same_actions(run):
             what="the head's container restarted", deadline=120, since=quiet.began,
         )  # fmt: skip
         lab.functional_again({ft: ["counter"]})
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({ft: ["counter"]})
+    lab.look_twice({ft: ["counter"]})
     with lab.inject(lab.delete_head(ft)) as head:
         lab.functional_again({ft: ["counter"]})
     lab.settle({ft: ["counter"]})

@@ -62,6 +62,8 @@ REMOVAL_SECONDS = 120.0
 RUNNING_SECONDS = ray.READY_SECONDS + 60.0
 # The finalizer, the Services and then the pods, each a reconcile of its own at a tenth of a CPU, 2 s apart at worst.
 _MADE_SECONDS = 60.0
+# A raylet has 30 s to register before its head gives up; one that takes longer than this will not be sped up by waiting.
+_HEAD_SECONDS = 60.0
 # The CNI takes a new pod into its sets at the pod's event: a second, and several on a busy machine.
 _POLICY_SECONDS = 20.0
 # An entrypoint that nobody lets go ends by itself, so that nothing is left running.
@@ -109,6 +111,7 @@ class Lab:
         self._own = own or {}  # what the user gave in the place of our manifests
         self.holder: str | None = None  # of the operator's lease, when last asked
         self._namespaces: list[str] = []
+        self._heads: list[RayClusterHandle] = []  # that are starting
         self._watches: list[Watch] = []
 
     # --- turn and faults --------------------------------------------------------------------------------------------
@@ -123,8 +126,25 @@ class Lab:
             self._turn.start(partial(self.step, "its turn, and room to start Ray"))
 
     def _started(self) -> None:
+        self._heads.clear()
         if self._turn is not None:
             self._turn.started()
+
+    def _room_for_a_head(self, namespace: str) -> None:
+        """Wait while as many heads start as there are places. One that fails, or takes too long, stands in no one's way."""
+        places = self._turn.places if self._turn is not None else len(self._heads) + 1
+
+        def room() -> bool:
+            self._heads = [each for each in self._heads if not self._has_begun(each)]
+            return len(self._heads) < places
+
+        if not room():
+            with suppress(NotReached), self.step(f"room for a head in {namespace}", deadline=_HEAD_SECONDS):
+                until(room, what="room for a head", deadline=_HEAD_SECONDS, every=1)
+
+    def _has_begun(self, cluster: RayClusterHandle) -> bool:
+        head = cluster.head_pod(self.cluster)
+        return head is not None and (ray.is_ready(head) or restarts(head) > 0)
 
     def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
         """Inject the faults together, see `Injector`. No fault before its turn.
@@ -156,13 +176,16 @@ class Lab:
             )
         self._starting()
         namespace = self.namespace(arm)
-        return ray.create_ray_cluster(
+        self._room_for_a_head(namespace)
+        made = ray.create_ray_cluster(
             self.cluster, namespace, "ray", ft=ft, image=self._images["ray"], ray_version=self._ray_version,
             annotated=annotated, redis_address=redis_address, workers=workers, most_workers=most_workers,
             head_env=head_env, worker_env=worker_env,
             storage=storage, spec=spec, arm=arm, ledger=self._ledger is not None,
             own=self._own.get(Kind.RAYCLUSTER), note=self._note,
         )  # fmt: skip
+        self._heads.append(made)
+        return made
 
     def single_redis(self, arm: str) -> str:
         """Start a single Redis without persistence in the arm's namespace; its address."""
@@ -439,14 +462,36 @@ class Lab:
         for _ in range(2):
             left = self._left_to_settle(actors)
             if left <= 0:
-                return
+                break
             self.observe(left, why="until every raylet has checked its head")
             self.functional_again(actors)
+        self.look_twice(actors)
+
+    def look_twice(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
+        """Probe each cluster once more, apart from its first success after the last injection: it may have been its last.
+
+        Counted as `functional_twice` counts it. What fails meanwhile begins the count anew, once.
+        """
+        for _ in range(2):
+            if self._worked_twice(actors):
+                return
+            self.observe(APART_SECONDS, why="a second look, apart from the first")
+            self.functional_again(actors)
+
+    def _worked_twice(self, clusters: Iterable[RayClusterHandle]) -> bool:
+        """Whether each has, or does not work at all."""
+        view = self._last_injection()
+        since = max(map(facts.ended_at, facts.applied(view)))
+        stretches = [facts.functional_stretch(view, each.namespace, each.name, since) for each in clusters]
+        return all(facts.began(stretch[-1]) - stretch[0].t >= APART_SECONDS for stretch in stretches if stretch)
+
+    def _last_injection(self) -> History:
+        history = History(self.writer.entries()).experiment(str(self.writer.experiment))
+        return history.window(facts.applied(history)[-1].steps["apply"]["group"])
 
     def _left_to_settle(self, clusters: Iterable[RayClusterHandle]) -> float:
         """Seconds until the last of them has settled."""
-        history = History(self.writer.entries()).experiment(str(self.writer.experiment))
-        view = history.window(facts.applied(history)[-1].steps["apply"]["group"])
+        view = self._last_injection()
         since, now = facts.applied_at(facts.applied(view)[0]), self.writer.now()
         back = [facts.back_at(view, each.namespace, each.name, since) for each in clusters]
         return max(SETTLE_SECONDS if at is None else at + SETTLE_SECONDS - now for at in back)

@@ -31,7 +31,7 @@ from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected
 from chaos.faults.replace_operator import ReplaceOperator
 from chaos.history.entry import Entry
-from chaos.lab import SETTLE_SECONDS, Lab
+from chaos.lab import APART_SECONDS, SETTLE_SECONDS, Lab
 from chaos.own import told
 from chaos.own.file import Kind
 from chaos.repetition import in_words
@@ -273,6 +273,9 @@ class Rehearsal(Lab):
 
     def settle(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
         self.tell("wait", f"{SETTLE_SECONDS:g} s after {' and '.join(map(_said, actors))} are functional again")
+
+    def look_twice(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
+        self.tell("wait", f"{APART_SECONDS:g} s, and until {' and '.join(map(_said, actors))} are functional once more")
 
     def record_metadata(self, *clusters: RayClusterHandle, make: bool = False) -> None:
         if make:

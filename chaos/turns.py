@@ -35,13 +35,16 @@ class Part(StrEnum):
 
 
 class Turn:
-    """One experiment's turn. ``folder`` is the stack's, for the locks; so many as ``places`` start Ray at once."""
+    """One experiment's turn. ``folder`` is the stack's, for the locks.
+
+    So many as ``places`` start Ray at once, and each so many heads.
+    """
 
     def __init__(self, folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part], places: int) -> None:
         self._folder = folder
         self._disturbs = disturbs
         self._relies_on = relies_on
-        self._places = places
+        self.places = places
         self._is_taken = False
         self._is_starting = False
         self._place = ExitStack()
@@ -77,7 +80,7 @@ class Turn:
         with _Waiting(tell) as waiting:
             self._take(waiting)
             if not self._is_starting:
-                descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self._places)]
+                descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self.places)]
                 while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
                     waiting.look_later()
                 self._is_starting = True

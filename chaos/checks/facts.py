@@ -294,6 +294,14 @@ def functional_again(history: History, namespace: str, cluster: str, since: floa
     return None
 
 
+def functional_stretch(history: History, namespace: str, cluster: str, since: float) -> list[Probe]:
+    """The functional probes begun after ``since`` at the view's end, with no failed one and no new head among them."""
+    probes = [probe for probe in functional_probes(history, namespace, cluster) if began(probe) >= since]
+    failed = max((probe.t for probe in probes if not probe.ok), default=since)
+    unbroken = max(head_settled_at(history, namespace, cluster, since), failed)
+    return [probe for probe in probes if began(probe) >= unbroken]
+
+
 def back_at(history: History, namespace: str, cluster: str, since: float) -> float | None:
     """When the cluster was functional again and its last head Ready, whichever came later; None while it isn't both.
 

@@ -33,9 +33,7 @@ def functional_twice(history: History, *, namespace: str, cluster: str, apart: f
         reason = f"{cluster} not functional {waited:.0f} s after the last fault was over: {last.error or 'no error'}"
         return Finding(Outcome.BROKEN, reason, (facts.probe_evidence(last),))
 
-    settled = facts.head_settled_at(history, namespace, cluster, since)
-    failed = max((probe.t for probe in probes if not probe.ok), default=since)
-    stretch = [probe for probe in probes if facts.began(probe) >= max(settled, failed)]
+    stretch = facts.functional_stretch(history, namespace, cluster, since)
     if not stretch or facts.began(last) - stretch[0].t < apart:
         raise Unjudged(f"no two successes {apart:.0f} s apart on one head at the end of the record")
     first = stretch[0]

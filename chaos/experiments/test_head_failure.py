@@ -14,7 +14,7 @@ from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.kill_process import KillProcess
-from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, Lab, cluster_target
+from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target
 from chaos.settings import Level
 from chaos.turns import Part
 
@@ -48,8 +48,7 @@ def test_head_deleted(lab: Lab) -> None:
         lab.functional_again({ft: ["counter"], plain: []})
 
     # 3. A raylet notices only by its self check that its GCS is another one.
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({ft: ["counter"], plain: []})
+    lab.look_twice({ft: ["counter"], plain: []})
     lab.submit_driver(ft, "second")
     lab.settle({ft: ["counter"], plain: []})
     lab.job_ends(ft, "first")
@@ -189,8 +188,7 @@ def test_workers_lost_alone(lab: Lab) -> None:
     with lab.inject(*map(DeletePod.of, workers.worker_pods(lab.cluster)), lab.delete_head(head)):
         lab.functional_again({workers: ["on-head"], head: []})
         lab.ready(workers)
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({workers: ["on-head"], head: []})
+    lab.look_twice({workers: ["on-head"], head: []})
 
     a, b = cluster_target(workers), cluster_target(head)
     lab.expect(

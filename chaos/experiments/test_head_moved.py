@@ -8,7 +8,7 @@ from chaos.experiment import experiment
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.node_drain import NodeDrain
 from chaos.faults.restart_container import RestartContainer
-from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, Lab, cluster_target
+from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target
 from chaos.settings import Level
 from chaos.stack.cluster import Object
 from chaos.turns import Part
@@ -62,8 +62,7 @@ def test_heads_node_is_drained(lab: Lab) -> None:
     with lab.inject(NodeDrain.of(drained)):
         lab.functional_again({ft: ["counter"], plain: []})
     lab.functional_again({ft: ["counter"], plain: []})
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({ft: ["counter"], plain: []})
+    lab.look_twice({ft: ["counter"], plain: []})
     lab.settle({ft: ["counter"], plain: []})
     lab.record_redis()  # a member that had to wait for its node
 

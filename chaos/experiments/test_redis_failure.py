@@ -9,7 +9,7 @@ from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.partition import Partition
-from chaos.lab import APART_SECONDS, Lab, cluster_target, restarts
+from chaos.lab import Lab, cluster_target, restarts
 from chaos.turns import Part
 
 # Longer than the 60 s after which a head gives up a GCS that it can't reach.
@@ -36,8 +36,7 @@ def test_head_cut_off_from_redis(lab: Lab) -> None:
         cut.hold(_CUT_SECONDS)
         lab.functional(ft, "counter")
     lab.functional_again({ft: ["counter"]})
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({ft: ["counter"]})
+    lab.look_twice({ft: ["counter"]})
     if lab.head(ft)["metadata"]["uid"] != head["metadata"]["uid"] or restarts(lab.head(ft)):
         lab.settle({ft: ["counter"]})
 
@@ -67,8 +66,7 @@ def test_redis_primary_killed(lab: Lab) -> None:
     primary, only = lab.redis_primary_pod(), lab.redis_single_pod(single.namespace)
     with lab.inject(DeletePod.of(primary), DeletePod.of(only)):
         lab.functional_again({ha: ["counter"], single: []})
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again({ha: ["counter"], single: []})
+    lab.look_twice({ha: ["counter"], single: []})
     lab.settle({ha: ["counter"], single: []})
     lab.record_redis()
 

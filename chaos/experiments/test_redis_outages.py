@@ -19,7 +19,7 @@ from chaos.experiment import experiment
 from chaos.faults.partition import Mode, Partition
 from chaos.faults.redis_pause import RedisPause
 from chaos.faults.stop_process import StopProcess
-from chaos.lab import APART_SECONDS, FUNCTIONAL_SECONDS, Lab, cluster_target, restarts
+from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target, restarts
 from chaos.settings import Level
 from chaos.stack import redis
 from chaos.stack.cluster import Object
@@ -205,8 +205,7 @@ def _afterwards(lab: Lab, *clusters: RayClusterHandle) -> None:
     """Use each cluster until it works, and once more when what was about to fall has fallen."""
     actors = {each: ["counter"] for each in clusters}
     lab.functional_again(actors)
-    lab.observe(APART_SECONDS, why="a second look, apart from the first")
-    lab.functional_again(actors)
+    lab.look_twice(actors)
     if any(restarts(lab.head(each)) for each in clusters):
         lab.settle(actors)
 

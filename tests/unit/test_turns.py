@@ -3,6 +3,7 @@
 import contextlib
 import io
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -237,6 +238,51 @@ class _Turn:
         return lambda *tell: self.calls.append(name)
 
 
+class Head:
+    """A cluster's head as the API server tells of it: at each look one step further."""
+
+    namespace = "chaos-a"
+
+    def __init__(self, *steps):
+        self.steps = list(steps)
+
+    def head_pod(self, cluster):
+        step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        if step == "no pod":
+            return None
+        conditions = [{"type": "Ready", "status": str(step == "ready")}]
+        return {"status": {"conditions": conditions, "containerStatuses": [{"restartCount": int(step == "restarted")}]}}
+
+
+def making(places, *heads):
+    lab = object.__new__(Lab)
+    lab._turn, lab._console, lab.cluster = SimpleNamespace(places=places), Console(io.StringIO()), None
+    lab._heads = list(heads)
+    return lab
+
+
+@pytest.mark.parametrize("end", ["ready", "restarted"])
+def test_another_head_waits_until_the_one_before_has_begun_or_failed(end):
+    lab = making(1, Head("no pod", "starting", end))
+    lab._room_for_a_head("chaos-b")
+    assert lab._heads == []
+
+
+def test_as_many_heads_start_at_once_as_there_are_places(monkeypatch):
+    monkeypatch.setattr("chaos.lab.until", lambda *args, **kwargs: pytest.fail("there was room"))
+    making(2, Head("starting"))._room_for_a_head("chaos-b")
+    lab = making(1, Head("starting"))
+    lab._turn = None  # nobody else, and no bound
+    lab._room_for_a_head("chaos-b")
+
+
+def test_a_head_that_does_not_begin_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("chaos.lab._HEAD_SECONDS", 0.2)
+    lab = making(1, Head("starting"))
+    lab._room_for_a_head("chaos-b")
+    assert len(lab._heads) == 1
+
+
 def pod(namespace):
     return {
         "metadata": {"namespace": namespace, "name": "p", "uid": "u"},
@@ -255,7 +301,7 @@ def pod(namespace):
 )
 def test_what_is_killed_has_room_to_start_anew_until_it_works_again(monkeypatch, fault, calls):
     lab = object.__new__(Lab)
-    lab._turn, lab._console = _Turn(), Console(io.StringIO())
+    lab._turn, lab._console, lab._heads = _Turn(), Console(io.StringIO()), []
     lab.injector = lambda *faults: None
     lab.inject(fault)
     lab.functional_again({})
