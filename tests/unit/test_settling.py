@@ -34,7 +34,7 @@ class Watching(Lab):
             self.failing.pop(0)
             self.time += 10
             self.story.functional(self.time, ok=False, count=0)
-        self.time += 0.5
+        self.time += 1  # what a probe takes in a story
         self.story.functional(self.time, ok=True, count=90)
         return []
 
