@@ -34,7 +34,7 @@ class Watching(Lab):
             self.failing.pop(0)
             self.time += 10
             self.story.functional(self.time, ok=False, count=0)
-        self.time += 1  # what a probe takes in a story
+        self.time += 1  # a probe, and what lies between
         self.story.functional(self.time, ok=True, count=90)
         return []
 
