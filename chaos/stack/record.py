@@ -28,6 +28,12 @@ class StackRecord:
     def save(self, path: Path) -> None:
         atomic_write(path, json.dumps(asdict(self), indent=2) + "\n")
 
+    def differs_from(self, other: StackRecord) -> list[str]:
+        """Which inputs differ, by name; where an image was taken from makes no other stack."""
+        mine, others = asdict(self), asdict(other)
+        differ = [name for name in mine if name != "provenance" and mine[name] != others[name]]
+        return ["options" if name == "fingerprint" else name.replace("_", " ") for name in differ]
+
     @classmethod
     def load(cls, path: Path) -> StackRecord | None:
         """None when there is none or it can't be read: the stack is then not trusted."""

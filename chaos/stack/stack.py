@@ -23,7 +23,7 @@ from chaos.errors import BusyError, StackError
 from chaos.faults.undo import UndoLog, heal
 from chaos.paths import manifests, stack_dir, state_dir
 from chaos.process import Executed
-from chaos.settings import Settings
+from chaos.settings import Settings, Source
 from chaos.stack import engine as docker_engine
 from chaos.stack import kuberay, network, redis
 from chaos.stack.cluster import Cluster, RunOnNode
@@ -206,7 +206,7 @@ def _record(
 ) -> StackRecord:
     versions = {**settings.versions.as_json(), "redis": catalogue.REDIS}
     return StackRecord(
-        fingerprint=settings.fingerprint(),
+        fingerprint=replace(settings, source=Source(source.name)).fingerprint(),
         node_image=node_image,
         source=source.name,
         versions=versions,
@@ -259,8 +259,8 @@ def _unusable(kind: Kind, wanted: StackRecord, console: Console) -> str | None:
     found = StackRecord.load(record_path(kind.folder.root))
     if found is None:
         return "it was not completed"
-    if replace(found, provenance={}) != replace(wanted, provenance={}):
-        return "it was made from other inputs"
+    if others := found.differs_from(wanted):
+        return f"it was made from other inputs ({', '.join(others)})"
     cluster = _cluster(kind, kind.engine)
     healed, failed = heal_leftovers(cluster, UndoLog(kind.folder.undo_log), console)
     if failed:
