@@ -24,7 +24,7 @@ chaos: $(VENV)/.installed ## stand the stack up and run the experiments
 	@$(RUN) run $(ARGS)
 
 test: $(VENV)/.installed lint ## static checks, unit tests, faults, flagship experiments, one known-bad version
-	@$(VENV)/bin/pytest --chaos-level=flagship --chaos-jobs=1 --chaos-recreate --chaos-remove $(ARGS)
+	@$(VENV)/bin/pytest --chaos-level=flagship --chaos-recreate --chaos-remove $(ARGS)
 
 test-full: $(VENV)/.installed lint ## everything
 	@$(VENV)/bin/pytest --chaos-level=full --chaos-recreate $(ARGS)

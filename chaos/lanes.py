@@ -25,11 +25,12 @@ _LOOK_EVERY = 0.5
 def carried(machine: Machine) -> int:
     """How many experiments a machine carries at once, beside the stack that is up.
 
-    One a processor: it waits for grace periods, leases and windows most of the time, but a starting Ray takes all of one.
+    One for two processors. It waits for grace periods, leases and windows most of the time, but a starting Ray takes both,
+    and an answer that comes late then looks like a cluster that has lost something.
     """
     available = re.search(r"^MemAvailable:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
     by_memory = int(available[1]) // 1024 // _MIB_EACH if available else 1
-    return max(1, min(machine.cpus, by_memory))
+    return max(1, min(machine.cpus // 2, by_memory))
 
 
 class Lanes(Generic[K, R]):

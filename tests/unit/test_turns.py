@@ -225,7 +225,9 @@ class Machine:
         return f"MemTotal: 1 kB\nMemAvailable:   {self.mib * 1024} kB\n" if path == "/proc/meminfo" else None
 
 
-@pytest.mark.parametrize(("cpus", "mib", "lanes"), [(2, 20000, 2), (2, 4000, 1), (8, 20000, 6), (2, 500, 1)])
+@pytest.mark.parametrize(
+    ("cpus", "mib", "lanes"), [(2, 20000, 1), (4, 4000, 1), (8, 20000, 4), (16, 20000, 6), (1, 500, 1)]
+)
 def test_as_many_as_the_machine_carries(cpus, mib, lanes):
     assert carried(Machine(cpus, mib)) == lanes
 
