@@ -5,8 +5,7 @@ pod; pods that exist are left alone (without an upgrade strategy KubeRay changes
 cordoned nodes or an operator that may not make pods would hit every other cluster as well, and after refusals the operator
 waits twice as long as they had lasted before it tries again.
 
-The undo takes the gate off the pod that waits, since a pod must not be deleted that the operator may not have seen yet: it
-would wait 30 s for the pod it made (KubeRay's scale expectations, since 1.3), and then until something else wakes it.
+The undo takes the gate off the pod that waits. No pod is deleted that the operator may not have seen yet, see `ray.is_known`.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from chaos.faults.base import Fault, Reach
 from chaos.faults.proof import uid_gone
 from chaos.faults.undo import Undo, undoer
 from chaos.history.objects import Object, condition, is_terminating, labels
+from chaos.stack import ray
 from chaos.stack.cluster import ApiError, Cluster
 from chaos.waiting import until
 
@@ -54,9 +54,10 @@ class HeadAway(Fault):
 
     def apply(self, reach: Reach) -> None:
         """Gate first, then the pod; again while the operator makes one without, as it may for a moment."""
-        raycluster = reach.cluster.get("rayclusters", self.namespace, self.cluster)
-        if raycluster is None:
-            raise NoEffect(f"no RayCluster {self.cluster} in {self.namespace}")
+        raycluster = until(
+            lambda: self._known_to(reach.cluster), what=f"the operator to know the head of {self.cluster}",
+            deadline=_PENDING_SECONDS, error=NoEffect,
+        )  # fmt: skip
         gates = [*_gates_of_others(_head_template(raycluster)), _GATE]
         reach.cluster.patch("rayclusters", self.namespace, self.cluster, _template(gates))
         reach.cluster.delete("pods", self.namespace, self.pod, uid=self.uid, grace=0)
@@ -64,7 +65,7 @@ class HeadAway(Fault):
         def held() -> bool:
             heads = _heads(reach.cluster, self.namespace, self.cluster)
             for head in heads:
-                if not _is_held(head) and self._is_known(reach.cluster, head):
+                if not _is_held(head) and ray.is_known(_raycluster(reach.cluster, self.namespace, self.cluster), head):
                     metadata = head["metadata"]
                     reach.cluster.delete("pods", self.namespace, metadata["name"], uid=metadata["uid"], grace=0)
             return any(_is_held(head) for head in heads) or _is_gone(reach.cluster, self.namespace, self.cluster)
@@ -102,11 +103,13 @@ class HeadAway(Fault):
         scheduled = condition(pod, "PodScheduled")
         return scheduled is not None and scheduled.get("reason") == "SchedulingGated"
 
-    def _is_known(self, cluster: Cluster, head: Object) -> bool:
-        """Whether the operator has seen this very pod: it has told the cluster's status the pod's address."""
-        address = (head.get("status") or {}).get("podIP")
-        raycluster = cluster.get("rayclusters", self.namespace, self.cluster) or {}
-        return bool(address) and (raycluster.get("status") or {}).get("head", {}).get("podIP") == address
+    def _known_to(self, cluster: Cluster) -> Object | None:
+        """The RayCluster, once its operator knows the pod; also when that is gone, which is for `prove` to tell."""
+        raycluster = _raycluster(cluster, self.namespace, self.cluster)
+        head = cluster.get("pods", self.namespace, self.pod)
+        if head is None or head["metadata"]["uid"] != self.uid:
+            return raycluster
+        return raycluster if ray.is_known(raycluster, head) else None
 
 
 @undoer("head-gate", namespace=str, cluster=str)
@@ -127,6 +130,13 @@ def _let_come(cluster: Cluster, what: dict[str, Any]) -> None:
         return any(not _is_held(head) for head in heads) or _is_gone(cluster, namespace, name)
 
     until(free, what=f"a head of {name} that may be scheduled", deadline=_PENDING_SECONDS, error=StackError)
+
+
+def _raycluster(cluster: Cluster, namespace: str, name: str) -> Object:
+    found = cluster.get("rayclusters", namespace, name)
+    if found is None:
+        raise NoEffect(f"no RayCluster {name} in {namespace}")
+    return found
 
 
 def _is_gone(cluster: Cluster, namespace: str, name: str) -> bool:

@@ -105,6 +105,17 @@ def is_ready(pod: Object) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
 
 
+def is_known(raycluster: Object, head: Object) -> bool:
+    """Whether the operator has seen this very head: it has told the cluster's status the pod's address.
+
+    One that is deleted before that has no successor for 30 s, in which the operator waits for the pod that it made (its scale
+    expectations, since 1.3), and then not until something else wakes it.
+    """
+    address = (head.get("status") or {}).get("podIP")
+    told = (raycluster.get("status") or {}).get("head") or {}
+    return bool(address) and told.get("podIP") == address
+
+
 def ensure_namespace(
     cluster: Cluster, name: str, labels: Mapping[str, str] | None = None, *, password: str = ""
 ) -> None:

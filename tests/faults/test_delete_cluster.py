@@ -34,13 +34,18 @@ def test_the_next_head_is_kept_from_redis(chaos_run, cluster, inject, namespace)
         pod = handle.head_pod(cluster)
         return pod if pod and pod["metadata"]["uid"] != uid else None
 
+    def known():
+        pod = handle.head_pod(cluster)
+        return pod if pod and ray.is_known(handle.get(cluster), pod) else None
+
     def replaced():
-        old = until(lambda: handle.head_pod(cluster), what="a head", deadline=30)["metadata"]
+        old = until(known, what="a head that the operator has seen", deadline=60)["metadata"]
         cluster.delete("pods", namespace, old["name"], uid=old["uid"], grace=0)
         return until(lambda: another_than(old["uid"]), what="another head", deadline=30)["metadata"]["labels"]
 
     assert redis.CLIENT_LABEL in replaced()
+    # It may make one more from the template as it was.
     with inject(ShutOut.of(handle.get(cluster))):
-        until(lambda: redis.CLIENT_LABEL not in replaced(), what="a head without the label", deadline=30)
-    until(lambda: redis.CLIENT_LABEL in replaced(), what="a head with the label", deadline=30)
+        until(lambda: redis.CLIENT_LABEL not in replaced(), what="a head without the label", deadline=60)
+    until(lambda: redis.CLIENT_LABEL in replaced(), what="a head with the label", deadline=60)
     cluster.delete("rayclusters", namespace, "shut-out")

@@ -70,6 +70,8 @@ class Server:
         )  # fmt: skip
 
     def get(self, resource, namespace, name):
+        if resource == "pods":
+            return next((copy.deepcopy(head) for head in self.heads if head["metadata"]["name"] == name), None)
         if not self.there:
             return None
         found = {
@@ -126,6 +128,12 @@ def test_the_pod_that_waited_is_the_one_that_comes(server, inject):
     with inject(HeadAway.of(server.heads[0])):
         [waiting] = server.list("pods")
     assert [head["metadata"]["uid"] for head in server.heads] == [waiting["metadata"]["uid"]]
+
+
+def test_a_head_that_the_operator_has_not_seen_is_not_deleted_before_it_has(server, inject):
+    server.known = "nothing yet"
+    HeadAway.of(server.heads[0]).apply(inject.reach)
+    assert [head["spec"]["schedulingGates"] for head in server.heads] == [[GATE]]
 
 
 def test_undo_frees_a_head_that_is_still_made_from_the_template_as_it_was(server, inject):
