@@ -131,9 +131,9 @@ def test_redis_stands_still_for_a_moment(lab: Lab) -> None:
         lab.functional_again({ft: ["counter"]})
     _afterwards(lab, ft)
 
-    felt = partial(connection_stalled, min_seconds=_MOMENT_MS / 1000 - 1)
+    a, felt = cluster_target(ft), partial(connection_stalled, min_seconds=_MOMENT_MS / 1000 - 1)
     lab.expect(
-        "FT-13", "stall-2s", *_survived(ft, felt(probe="single")), head_kept(**cluster_target(ft)),
+        "FT-13", "stall-2s", felt(probe="single"), workers_survived(**a), functional_twice(**a), head_kept(**a),
         control=("the-stacks-redis", felt(probe="primary")),
     )  # fmt: skip
 
