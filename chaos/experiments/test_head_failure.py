@@ -96,8 +96,9 @@ def test_metadata_comes_back(lab: Lab) -> None:
     for each in (ft, plain):
         lab.start_actor(each, "counter")
         lab.start_actor(each, "other")
-        lab.submit_driver(each, "job")
     lab.record_metadata(ft, plain, make=True)
+    for each in (ft, plain):
+        lab.submit_driver(each, "job")  # later, since the actor that it owns goes with it, and its name as well
     lab.steady({ft: ["counter", "other"], plain: ["counter", "other"]})
 
     with lab.inject(lab.delete_head(ft), lab.delete_head(plain)):
