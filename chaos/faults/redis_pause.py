@@ -7,7 +7,7 @@ short for a process to be stopped and continued; Sentinels that are asked to fin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from chaos.errors import NoEffect, StackError
@@ -31,8 +31,7 @@ class RedisPause(RedisFault):
     @classmethod
     def of(cls, pod: Object, *, milliseconds: int = 2500) -> Self:
         """Of a pod as the API server describes it."""
-        metadata = pod["metadata"]
-        return cls(metadata["namespace"], metadata["name"], metadata["uid"], milliseconds)
+        return replace(super().of(pod), milliseconds=milliseconds)
 
     def apply(self, reach: Reach) -> None:
         """The answer to the command itself still comes."""
