@@ -132,7 +132,9 @@ class Lab:
 
     def _room_for_a_head(self, namespace: str) -> None:
         """Wait while as many heads start as there are places. One that fails, or takes too long, stands in no one's way."""
-        places = self._turn.places if self._turn is not None else len(self._heads) + 1
+        if self._turn is None:
+            return
+        places = self._turn.places
 
         def room() -> bool:
             self._heads = [each for each in self._heads if not self._has_begun(each)]
