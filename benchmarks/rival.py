@@ -20,7 +20,7 @@ from chaos.history.reader import History
 from chaos.lab import cluster_target
 from chaos.run import Run
 from chaos.settings import Level, Settings
-from chaos.stack import redis
+from chaos.stack import ray, redis
 from chaos.stack.images import cache, catalogue, golang
 from chaos.stack.images.build import KUBERAY_MODULE
 from chaos.verdict import Outcome
@@ -88,7 +88,7 @@ def same_actions(run):
     lab.ready(ft)
     lab.start_actor(ft, "counter")
     lab.steady({ft: ["counter"]})
-    with lab.inject(KillProcess.of(lab.head(ft), signal="TERM", process="gcs_server")) as quiet:
+    with lab.inject(KillProcess.of(lab.head(ft), signal="TERM", process="gcs_server", port=ray.GCS_PORT)) as quiet:
         lab.seen(
             lambda e: e["what"] == "object" and e.get("uid") == quiet.fault.uid
             and e["object"]["status"]["containerStatuses"][0]["restartCount"] == 1,

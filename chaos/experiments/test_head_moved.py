@@ -10,6 +10,7 @@ from chaos.faults.node_drain import NodeDrain
 from chaos.faults.restart_container import RestartContainer
 from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target
 from chaos.settings import Level
+from chaos.stack import ray
 from chaos.stack.cluster import Object
 from chaos.turns import Part
 
@@ -30,7 +31,7 @@ def test_head_ends_in_its_pod(lab: Lab) -> None:
     actors = {quiet: ["counter"], ft: ["counter"], plain: []}
     lab.steady({each: ["counter"] for each in actors})
 
-    terminated = KillProcess.of(lab.head(quiet), signal="TERM", process="gcs_server")
+    terminated = KillProcess.of(lab.head(quiet), signal="TERM", process="gcs_server", port=ray.GCS_PORT)
     with lab.inject(terminated, *(RestartContainer.of(lab.head(each)) for each in (ft, plain))):
         lab.functional_again(actors)
     lab.settle(actors)

@@ -9,6 +9,7 @@ from chaos.faults.head_away import HeadAway
 from chaos.faults.kill_process import KillProcess
 from chaos.lab import Lab, cluster_target
 from chaos.settings import Level
+from chaos.stack import ray
 from chaos.stack.ray import RayClusterHandle
 from chaos.turns import Part
 
@@ -118,7 +119,10 @@ def test_gcs_dies_quietly(lab: Lab) -> None:
     lab.ready(default, short)
     lab.steady({default: [], short: []})
     with lab.inject(
-        *(KillProcess.of(lab.head(each), signal="TERM", process="gcs_server") for each in (default, short))
+        *(
+            KillProcess.of(lab.head(each), signal="TERM", process="gcs_server", port=ray.GCS_PORT)
+            for each in (default, short)
+        )
     ):
         lab.functional_again({default: [], short: []})
 

@@ -23,17 +23,19 @@ for process in /proc/[0-9]*; do
 done
 exit $found
 """
-# By the pod's UID in the control group's path, since a container that restarts has another PID namespace.
+# By the pod's UID in the control group's path, since a container that restarts has another PID namespace. With a port, in
+# hexadecimal as the kernel's table of sockets has it, only those in whose network somebody listens there (state 0A).
 _COUNT_BY_NAME = """
 uid=$(echo "$1" | tr - _); count=0
 for process in /proc/[0-9]*; do
   [ "$(cat "$process/comm" 2>/dev/null)" = "$0" ] || continue
-  grep -q -e "$1" -e "$uid" "$process/cgroup" 2>/dev/null && count=$((count + 1))
+  grep -q -e "$1" -e "$uid" "$process/cgroup" 2>/dev/null || continue
+  [ -z "$2" ] || cat "$process/net/tcp" "$process/net/tcp6" 2>/dev/null | grep -q ":$2 [0-9A-F]*:0000 0A" || continue
+  count=$((count + 1))
 done
 echo $count
 """
-# One that is asked to end finishes what it is at: the GCS was seen to take more than 10 s while two heads started beside it.
-_END_SECONDS = 30
+_END_SECONDS = 30  # one that is asked to end finishes what it is at
 _RESTART_SECONDS = 60  # the kubelet's sync, and its back-off of 10 s and 20 s on the second and third restart
 
 
@@ -48,17 +50,28 @@ class KillProcess(Fault):
     container: str
     signal: str = "KILL"
     process: str = ""  # as the kernel names it, at most 15 characters
+    port: int = (
+        0  # that it serves: it has ended for all who need it when nobody listens there, even if the process lingers
+    )
 
     name: ClassVar[str] = "kill-process"
 
     @classmethod
     def of(
-        cls, pod: dict[str, Any], container: str | None = None, *, signal: str = "KILL", process: str = ""
+        cls,
+        pod: dict[str, Any],
+        container: str | None = None,
+        *,
+        signal: str = "KILL",
+        process: str = "",
+        port: int = 0,
     ) -> KillProcess:
         """Of a pod as the API server describes it; the first container when none is named."""
         metadata, spec = pod["metadata"], pod["spec"]
         named = container or spec["containers"][0]["name"]
-        return cls(metadata["namespace"], metadata["name"], metadata["uid"], spec["nodeName"], named, signal, process)
+        return cls(
+            metadata["namespace"], metadata["name"], metadata["uid"], spec["nodeName"], named, signal, process, port
+        )
 
     @property
     def target(self) -> dict[str, str]:
@@ -69,6 +82,8 @@ class KillProcess(Fault):
         container = running_container(reach.cluster, self.node, self.uid, self.container)
         if container is None:
             raise StackError(f"no running container {self.container} of pod {self.pod} on {self.node}")
+        if self.port and not self.left(reach):
+            raise StackError(f"no {self.process} in {self.pod} listens on port {self.port}")
         main = str(container[1])
         command = (
             ["sh", "-c", _SIGNAL_BY_NAME, self.process, self.signal, main]
@@ -83,7 +98,8 @@ class KillProcess(Fault):
     def prove(self, reach: Reach, since: int) -> dict[str, Any]:
         """The pod's status must report that the container ended, with its exit code.
 
-        A process beside the main one need not take the container with it at once: that it is gone is then proof enough.
+        A process beside the main one need not take the container with it at once: that it is gone is then proof enough, or
+        that nobody listens on its port any more.
         """
         if self.process:
             return self._prove_process_gone(reach)
@@ -99,15 +115,21 @@ class KillProcess(Fault):
         return {"exit_code": ended["exitCode"], "finished": ended["finishedAt"], "entry": entry["n"]}
 
     def _prove_process_gone(self, reach: Reach) -> dict[str, Any]:
-        count = ["sh", "-c", _COUNT_BY_NAME, self.process, self.uid]
         try:
             until(
-                lambda: reach.cluster.node_exec(self.node, count).stdout.strip() == b"0",
+                lambda: not self.left(reach),
                 what=f"the end of {self.process} in {self.pod}", deadline=_END_SECONDS,
             )  # fmt: skip
         except NotReached as late:
             raise NoEffect(str(late)) from late
-        return {"process": self.process, "gone": True}
+        seen = {"port": self.port, "listening": False} if self.port else {"gone": True}
+        return {"process": self.process, **seen}
+
+    def left(self, reach: Reach) -> int:
+        """How many processes of that name the pod has; with a port, while somebody listens there."""
+        port = [f"{self.port:04X}"] if self.port else []
+        counted = reach.cluster.node_exec(self.node, ["sh", "-c", _COUNT_BY_NAME, self.process, self.uid, *port])
+        return int(counted.require("a look at processes"))
 
     def _ended(self, pod: dict[str, Any]) -> dict[str, Any] | None:
         for status in pod.get("status", {}).get("containerStatuses") or []:

@@ -24,6 +24,7 @@ from chaos.stack.ours import OWNED
 from chaos.waiting import until
 
 HEAD, WORKER = "head", "worker"
+GCS_PORT = 6379  # where a head's gcs_server listens
 
 # Variables by name; None: not set, whoever else would set it.
 Env = Mapping[str, str | None]

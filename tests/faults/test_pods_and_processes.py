@@ -61,6 +61,34 @@ def test_kill_process_ends_the_container_by_the_signal_and_leaves_the_pod(cluste
     assert found["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
+# Renamed for the kernel (PR_SET_NAME), as Python's own name would be the stand-in's as well.
+_LINGERS = """
+import ctypes, signal, socket, time
+ctypes.CDLL(None).prctl(15, b"lingers")
+server = socket.create_server(("127.0.0.1", 7001))
+signal.signal(signal.SIGTERM, lambda *_: server.close())
+while True: time.sleep(1)
+"""
+
+
+def test_a_process_that_lingers_has_ended_once_nobody_listens_on_its_port(cluster, inject, stand_in):
+    """As a GCS of Ray 2.60 does, which serves nobody after SIGTERM and stays until its head goes."""
+    pod = stand_in("lingering")
+    where = pod["metadata"]
+    background = ["sh", "-c", 'python3 -c "$0" >/dev/null 2>&1 &', _LINGERS]
+    cluster.exec(where["namespace"], where["name"], background, timeout=20).require("a process beside the main one")
+    listens = KillProcess.of(pod, signal="TERM", process="lingers", port=7001)
+    until(lambda: listens.left(inject.reach) == 1, what="it listens", deadline=20)
+    elsewhere = KillProcess.of(pod, signal="TERM", process="lingers", port=7002)
+    with pytest.raises(StackError, match="listens on port 7002"), inject(elsewhere):
+        pytest.fail("nobody listens there")
+    with inject(listens):
+        assert not effect_of(inject, pod)["listening"]
+        names = [p.name for p in processes(cluster, pod["spec"]["nodeName"], where["uid"])]
+        assert names.count("lingers") == 1, "it is there all the same"
+    assert seen_now(cluster, pod)[1]["restartCount"] == 0
+
+
 def test_a_pod_that_is_terminating_is_not_deleted_again(cluster, inject, namespace):
     # Held by a finalizer, since a stand-in would be gone before anything could be asked.
     body = {
