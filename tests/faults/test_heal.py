@@ -36,7 +36,13 @@ def in_force(fault, reach):
         assert fault.prove(reach, 0)
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+# The crash points heal all of them as well, some of them at every level.
+_ALWAYS = {"drop", "cpu"}
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind in _ALWAYS else pytest.param(kind, marks=pytest.mark.level("core")) for kind in FAULTS]
+)
 def test_a_later_process_heals_what_a_dead_one_left(cluster, inject, stand_in, rules, tmp_path, kind):
     pod, other = stand_in("target", labels={"app": f"heal-{kind.replace(' ', '-')}"}), stand_in("other")
     before = rules(pod)

@@ -36,6 +36,7 @@ def test_egress_is_denied_to_these_pods(cluster, inject, namespace, stand_in, at
     assert policies(cluster, namespace) == before
 
 
+@pytest.mark.level("core")
 def test_a_port_where_nobody_listens_proves_nothing(cluster, inject, namespace, stand_in):
     server, client = stand_in("server", labels={"app": "deaf"}), stand_in("client")
     before = policies(cluster, namespace)

@@ -41,6 +41,7 @@ def test_only_this_node_is_cordoned(cluster, inject, nodes):
     assert unschedulable(cluster) == set()
 
 
+@pytest.mark.level("core")
 def test_a_later_process_uncordons(cluster, inject, nodes, tmp_path):
     fault, log = NodeCordon.of(nodes[0]), UndoLog(tmp_path / "undo.jsonl")
     [undo] = fault.undo(inject.reach)

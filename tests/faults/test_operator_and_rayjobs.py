@@ -43,7 +43,7 @@ def test_delete_rayjob_removes_exactly_this_uid(cluster, inject, rayjob):
         assert cluster.get("rayjobs", metadata["namespace"], metadata["name"]) is None
 
 
-@pytest.mark.parametrize("replicas", [0, 2])
+@pytest.mark.parametrize("replicas", [0, pytest.param(2, marks=pytest.mark.level("core"))])
 def test_the_operator_is_scaled_for_as_long_as_the_fault_lasts(cluster, inject, replicas):
     with inject(ScaleDeployment(kuberay.NAMESPACE, kuberay.DEPLOYMENT, replicas)):
         pods = cluster.list("pods", kuberay.NAMESPACE, "app.kubernetes.io/component=kuberay-operator")

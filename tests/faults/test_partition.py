@@ -37,7 +37,7 @@ def test_reject_refuses_new_connections_while_an_open_one_stalls(inject, stand_i
     assert rules(cut) == before
 
 
-@pytest.mark.parametrize("direction", [Direction.BOTH, Direction.OUT])
+@pytest.mark.parametrize("direction", [Direction.BOTH, pytest.param(Direction.OUT, marks=pytest.mark.level("core"))])
 def test_reset_breaks_an_open_connection_and_refuses_new_ones(inject, stand_in, connect, attempt, rules, direction):
     server, cut, free = stand_in("server"), stand_in("cut"), stand_in("free")
     address = server["status"]["podIP"]
@@ -52,6 +52,7 @@ def test_reset_breaks_an_open_connection_and_refuses_new_ones(inject, stand_in, 
     assert rules(cut) == before
 
 
+@pytest.mark.level("core")
 def test_inwards_alone_refuses_those_who_come_and_answers_nobody_within(inject, stand_in, connect, attempt, rules):
     cut, other = stand_in("cut"), stand_in("other")
     breaks = connect(other, cut["status"]["podIP"])
@@ -119,6 +120,7 @@ def test_the_operator_is_cut_off_from_the_api_server(cluster, inject, rules):
     kuberay.require_available(cluster)
 
 
+@pytest.mark.level("core")
 def test_two_on_one_pod_and_each_is_undone_by_itself(inject, stand_in, connect, rules):
     one, other, cut = stand_in("one"), stand_in("other"), stand_in("cut")
     to_one, to_other = (connect(cut, server["status"]["podIP"]) for server in (one, other))

@@ -104,7 +104,10 @@ def test_a_pod_that_is_terminating_is_not_deleted_again(cluster, inject, namespa
         cluster.patch("pods", namespace, "going", {"metadata": {"finalizers": None}})
 
 
-@pytest.mark.parametrize("process", ["", "python3"], ids=["main process", "by name"])
+@pytest.mark.parametrize(
+    "process",
+    [pytest.param("", id="main process"), pytest.param("python3", id="by name", marks=pytest.mark.level("core"))],
+)
 def test_a_stopped_server_is_connected_to_and_does_not_answer(cluster, inject, stand_in, connect, attempt, process):
     stopped, running, client = stand_in("stopped"), stand_in("running"), stand_in("client")
     stalls, goes_on = (connect(client, server["status"]["podIP"]) for server in (stopped, running))
@@ -120,6 +123,7 @@ def test_a_stopped_server_is_connected_to_and_does_not_answer(cluster, inject, s
     assert seen_now(cluster, stopped)[1]["restartCount"] == 0
 
 
+@pytest.mark.level("core")
 def test_stop_spares_a_container_that_was_restarted_meanwhile(cluster, inject, stand_in):
     pod = stand_in("restarted")
     with inject(StopProcess.of(pod)):
@@ -145,6 +149,7 @@ def test_restart_in_place_keeps_the_pod_and_replaces_the_container(cluster, inje
         pytest.fail("the former container is not there any more")
 
 
+@pytest.mark.level("core")
 def test_restart_with_grace_lets_the_process_end_by_itself_or_kills_it_then(inject, stand_in):
     pod = stand_in("patient")
     # The first process of a container that handles no SIGTERM doesn't get it.
@@ -175,6 +180,7 @@ def test_memory_pressure_holds_as_much_as_was_asked(cluster, inject, stand_in):
     assert seen_now(cluster, pod)[1]["restartCount"] == 0
 
 
+@pytest.mark.level("core")
 def test_a_load_ends_by_itself(cluster, inject, stand_in):
     pod = stand_in("loaded")
     before = {p.pid for p in table(cluster, pod)}

@@ -1,5 +1,7 @@
 """A refused write: only this one, only for this account, and the role is as before afterwards."""
 
+import pytest
+
 from chaos.faults.refuse_write import RefuseWrite
 from chaos.faults.undo import UndoLog, heal
 from chaos.stack.kuberay import ACCOUNT, CLUSTER_ROLE
@@ -34,6 +36,7 @@ def test_refuses_this_write_and_nothing_else(cluster, inject):
     assert rules(cluster) == before
 
 
+@pytest.mark.level("core")
 def test_a_later_process_heals_what_a_dead_one_left(cluster, chaos_run, tmp_path):
     before = rules(cluster)
     fault = RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs/status")
