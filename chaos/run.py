@@ -120,9 +120,9 @@ class Run:
         )
         self._closing.callback(self.writer.close)
         cluster = self.stack.cluster
-        recorder = Recorder(cluster.api, self.writer)
-        self._closing.callback(recorder.stop)
-        recorder.start()
+        self._recorder = Recorder(cluster.api, self.writer)
+        self._closing.callback(self._recorder.stop)
+        self._recorder.start()
         if not given:
             audit = AuditTail(self.stack.folder.audit_log, self.writer)
             self._closing.callback(audit.stop)
@@ -198,6 +198,7 @@ class Run:
 
     def end(self, lab: Lab) -> list[Verdict]:
         """Close the experiment and judge it from what the history holds. From any thread."""
+        self._recorder.catch_up()
         lab.phase("end")
         lab.end_experiment()
         # What is removed must not be part of what is judged, but need not be waited for.

@@ -28,15 +28,27 @@ def in_sandbox(
     The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
     on that node any more, as after the node itself was stopped.
     """
+    if not (pid := _sandbox(cluster, node, uid)):
+        return None
+    inside = ["nsenter", "--target", str(pid), "--net", "sh", "-c", script, *(["sh", *arguments] if arguments else [])]
+    done = cluster.node_exec(node, inside, stdin=stdin)
+    if not done.ok and _sandbox(cluster, node, uid) != pid:  # it went before it could be entered
+        return None
+    return done
+
+
+def _sandbox(cluster: Cluster, node: str, uid: str) -> int:
+    """The first process of the pod's sandbox as the node numbers it; 0 when it has none any more.
+
+    While a pod ends, its sandbox is listed as ready for a moment after its process is gone.
+    """
     sandboxes = _crictl(cluster, node, "pods", "--state", "ready", "--label", f"io.kubernetes.pod.uid={uid}")
     if not sandboxes:
-        return None
+        return 0
     described = cluster.node_exec(node, ["crictl", "inspectp", sandboxes[0]])
     if not described.ok:  # it went between the two questions
-        return None
-    pid = json.loads(described.stdout)["info"]["pid"]
-    inside = ["nsenter", "--target", str(pid), "--net", "sh", "-c", script, *(["sh", *arguments] if arguments else [])]
-    return cluster.node_exec(node, inside, stdin=stdin)
+        return 0
+    return int(json.loads(described.stdout)["info"]["pid"])
 
 
 def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:
@@ -47,7 +59,8 @@ def running_container(cluster: Cluster, node: str, uid: str, container: str) -> 
     described = cluster.node_exec(node, ["crictl", "inspect", found[0]])
     if not described.ok:
         return None
-    return found[0], int(json.loads(described.stdout)["info"]["pid"])
+    pid = int(json.loads(described.stdout)["info"]["pid"])
+    return (found[0], pid) if pid else None  # listed as running for a moment after its process is gone
 
 
 def _crictl(cluster: Cluster, node: str, what: str, *filters: str) -> list[str]:

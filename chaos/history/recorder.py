@@ -38,6 +38,7 @@ from chaos.history.known import Change, Known
 from chaos.history.objects import Json, Object, trim
 from chaos.history.store import HistoryWriter
 from chaos.history.transport import Transport, abort, lines
+from chaos.waiting import until
 
 _GONE, _NOT_FOUND = 410, 404
 
@@ -120,6 +121,20 @@ class Recorder:
                 trouble = watcher.trouble or "no answer"
                 raise NotReached(f"{watcher.resource} could not be listed within {deadline:g} s: {trouble}")
 
+    def catch_up(self, *, deadline: float = 60.0) -> None:
+        """Return when no resource is out of reach, so that what is judged now is not judged without what comes late.
+
+        One that isn't back within ``deadline`` seconds leaves a gap. Sooner once a signal has asked for the end.
+        """
+        try:
+            until(
+                lambda: not any(watcher.trouble for watcher in self._watchers),
+                what="the recorder has caught up", deadline=deadline, every=0.1,
+            )  # fmt: skip
+        except NotReached:
+            for watcher in self._watchers:
+                watcher.concede("not back yet")
+
     def stop(self, *, deadline: float = 2.0) -> None:
         """Stop recording; idempotent. Nothing is written after it returns, which it does within ``deadline`` seconds.
 
@@ -138,7 +153,7 @@ class Recorder:
                 watcher.thread.join(max(0.0, ends - time.monotonic()))
         self._transport.close()
         for watcher in self._watchers:
-            watcher.conclude()
+            watcher.concede("not back when the recording ended")
         for watcher in self._watchers:
             if watcher.failed:
                 raise StackError(f"the recording of {watcher.resource} failed: {watcher.failed}") from watcher.failed
@@ -155,8 +170,8 @@ class _Lost(Exception):
 class _Watcher:
     """One resource's loop.
 
-    ``complete`` is set once it was listed; ``trouble`` is why it is out of reach, or empty; ``failed`` is what ended
-    the loop early.
+    ``complete`` is set once it was listed; ``trouble`` is why it is out of reach, until the server has said something after
+    that; ``failed`` is what ended the loop early.
     """
 
     def __init__(self, watch: Watch, transport: Transport, writer: HistoryWriter, pace: Pace, stopping: Event) -> None:
@@ -182,10 +197,10 @@ class _Watcher:
         if response := self._response:
             abort(response)
 
-    def conclude(self) -> None:
-        """Once stopped: write the gap that was still open."""
+    def concede(self, why: str) -> None:
+        """Write the gap that is still open."""
         if self.trouble and self.complete.is_set():
-            self._gap_if_late(f"{self.trouble}; not back when the recording ended")
+            self._gap_if_late(f"{self.trouble}; {why}")
 
     def _run(self) -> None:
         try:
@@ -274,16 +289,16 @@ class _Watcher:
             self._expect_ok(response)
             self._gap_if_late(self.trouble)
             opened = self._heard = self._writer.now()
-            self.trouble = ""
             idle = True
             for event in self._events(response):
                 idle = False
                 self._heard = self._writer.now()
                 self._apply(event)
-                self._failures = 0
+                self._failures, self.trouble = 0, ""
             self._heard = self._writer.now()
             if idle and self._heard - opened < min(1.0, self._pace.watch / 2):
                 raise _Broken("the watch ended as soon as it began")  # to be asked again, but not in a hot loop
+            self.trouble = ""
         finally:
             self._release(response)
 

@@ -13,11 +13,6 @@ CONNECT = (
 )
 
 
-@pytest.fixture(scope="module")
-def cluster(chaos_run):
-    return chaos_run.stack.cluster
-
-
 @pytest.fixture
 def lab(chaos_run):
     yield chaos_run.lab

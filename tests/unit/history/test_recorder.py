@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from chaos.errors import NotReached, StackError
 from chaos.history.entry import What
 from chaos.history.recorder import WATCHES, Pace, Recorder, Watch
+from chaos.waiting import until
 
 PODS = Watch("pods", "api/v1")
 PATH = PODS.path
@@ -328,6 +330,39 @@ def test_an_outage_that_outlasts_the_recording_is_a_gap(api, writer):
         time.sleep(0.3)  # the outage
     (gap,) = gaps(writer)
     assert "not back when the recording ended" in gap["reason"]
+
+
+def test_who_catches_up_waits_for_what_the_outage_left_out(api, writer, pod):
+    """A watch that is accepted again tells nothing yet: the first it says may be that its version is too old."""
+    hears = threading.Event()
+
+    def too_old(exchange):
+        exchange.begin()
+        hears.wait(5)
+        exchange.event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})
+        exchange.end()
+
+    api.script(PATH, sends(("ADDED", pod("a", 101)), then="cut"), status(503), too_old, sends())
+    with recording(api, writer, Pace(watch=10, slack=5, first_pause=0.01)) as recorder:
+        until(lambda: len(api.queries(PATH, watch=True)) == 3, what="the watch is accepted again", deadline=5)
+        threading.Timer(0.3, hears.set).start()
+        recorder.catch_up(deadline=5)
+        (gap,) = gaps(writer)
+    assert "too old" in gap["reason"]
+
+
+def test_who_catches_up_in_vain_has_a_gap_and_who_missed_nothing_does_not_wait(api, writer, pod):
+    api.script(PATH, sends(("ADDED", pod("a", 101))))
+    with recording(api, writer, Pace(watch=0, slack=0.2, first_pause=0.01, longest_pause=0.05)) as recorder:
+        wait_for(writer, uid="a")
+        recorder.catch_up(deadline=0)
+        assert gaps(writer) == []
+        api.leave()
+        recorder_is_late = time.monotonic() + 0.5
+        while time.monotonic() < recorder_is_late:  # the outage
+            time.sleep(0.05)
+        recorder.catch_up(deadline=0.1)
+        assert "not back yet" in gaps(writer)[0]["reason"]
 
 
 def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_hot_loop(api, writer, pod):
