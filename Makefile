@@ -26,8 +26,8 @@ chaos: $(VENV)/.installed ## stand the stack up and run the experiments
 test: $(VENV)/.installed lint ## static checks, unit tests, faults, flagship experiments, one known-bad version
 	@$(VENV)/bin/pytest --chaos-level=flagship --chaos-recreate --chaos-remove $(ARGS)
 
-test-full: $(VENV)/.installed lint ## everything
-	@$(VENV)/bin/pytest --chaos-level=full --chaos-recreate $(ARGS)
+test-full: $(VENV)/.installed lint ## everything; goes on where it was cut short
+	@$(VENV)/bin/python -m pytest -p tests.resume --chaos-level=full --chaos-recreate $(ARGS)
 
 bench: $(VENV)/.installed ## speed: stand-up, detection, overhead, side by side with KubeRay's own test
 	@$(VENV)/bin/python -m benchmarks $(ARGS)

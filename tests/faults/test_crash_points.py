@@ -1,24 +1,21 @@
 """The harness is killed between any two of its steps, and healing leaves the stack as it was before.
 
 The pairs of a fault and a point are drawn from a seed (``--chaos-seed``, always the same by default): a sample at every level,
-all of them at level `full`, where what was tried already, with this seed and this code, is not tried again.
+all of them at level `full`.
 """
 
 import time
-from pathlib import Path
 
 import pytest
 
-import chaos
 from chaos.faults.undo import UndoLog, heal
-from chaos.paths import state_dir
 from chaos.settings import Level
 from chaos.stack import kuberay, redis
 from chaos.stack.components import wait_for_nodes
 from chaos.stack.images import catalogue
 from tests.crash import snapshot
 from tests.crash.kinds import KINDS, missing_feature
-from tests.crash.pairs import DEFAULT_SEED, SAMPLE, WHOLE, Progress, digest, draw
+from tests.crash.pairs import DEFAULT_SEED, SAMPLE, WHOLE, draw
 from tests.crash.parent import run_to_death
 from tests.crash.points import BEFORE_RECORD, IN_FORCE, PENDING, TORN_RECORD, Orders
 from tests.crash.stage import Stage
@@ -43,20 +40,8 @@ def seed_of(config):
 def pytest_generate_tests(metafunc):
     if "pair" in metafunc.fixturenames:
         count = WHOLE if metafunc.config.getoption("chaos_level") == Level.FULL else SAMPLE
-        pairs = list(enumerate(draw(seed_of(metafunc.config), count, OFFERED)))
-        metafunc.parametrize(("index", "pair"), pairs, ids=[f"{n:03d} {pair}" for n, pair in pairs])
-
-
-@pytest.fixture(scope="session")
-def progress(chaos_run, crash_report):
-    """What was tried before, at level `full`; a sample is always tried."""
-    code = [*Path(chaos.__file__).parent.rglob("*.py"), *Path(snapshot.__file__).parent.glob("*.py"), Path(__file__)]
-    record, seed = chaos_run.stack.record, str(crash_report.seed)
-    key = digest(code, record.node_image, record.manifests, *record.versions.values())
-    path = state_dir() / "crash-points" / f"{seed}-{key}.json" if chaos_run.settings.level is Level.FULL else None
-    crash_report.progress = Progress(path)
-    crash_report.not_offered = {kind: feature for kind, row in KINDS.items() if (feature := missing_feature(row))}
-    return crash_report.progress
+        pairs = draw(seed_of(metafunc.config), count, OFFERED)
+        metafunc.parametrize("pair", pairs, ids=[f"{n:03d} {pair}" for n, pair in enumerate(pairs)])
 
 
 @pytest.fixture
@@ -67,9 +52,7 @@ def stage(chaos_run, namespace, stand_in):
     made.close()
 
 
-def test_a_killed_harness_leaves_nothing_behind_once_healed(chaos_run, stage, progress, tmp_path, index, pair):
-    if index in progress.earlier:
-        return
+def test_a_killed_harness_leaves_nothing_behind_once_healed(chaos_run, stage, crash_report, tmp_path, pair):
     stack, row = chaos_run.stack, KINDS[pair.kind]
     fault = row.build(stage)
     before = snapshot.take(stack, stage.pods)
@@ -100,4 +83,4 @@ def test_a_killed_harness_leaves_nothing_behind_once_healed(chaos_run, stage, pr
         wait_for_nodes(stack.cluster, count=len(stack.kind.nodes()), deadline=HEAVY_SECONDS)
         stack.cluster.wait_rolled_out("deployments", kuberay.NAMESPACE, kuberay.DEPLOYMENT, HEAVY_SECONDS)
         redis.wait_agreed(stack.cluster, HEAVY_SECONDS)
-    progress.passed(index)
+    crash_report.passed += 1

@@ -15,7 +15,7 @@ from chaos import faults
 from chaos.faults.base import Fault
 from tests.crash import pairs, snapshot
 from tests.crash.kinds import KINDS
-from tests.crash.pairs import Progress, draw
+from tests.crash.pairs import draw
 from tests.crash.points import PENDING, Orders, points
 
 ROOT = Path(__file__).parents[3]
@@ -53,29 +53,6 @@ def test_kinds_take_turns_and_no_point_comes_again_before_all_have_come():
         every = points(undone=row.undone)
         assert (1 <= len(drawn) <= 4) if row.heavy else len(drawn) >= 6
         assert len(set(drawn[: len(every)])) == min(len(drawn), len(every))
-
-
-def test_a_killed_run_goes_on_and_a_finished_one_begins_anew(tmp_path):
-    path = tmp_path / "deep" / "seed.json"
-    first = Progress(path, whole=3)
-    first.passed(0)
-    second = Progress(path, whole=3)
-    assert second.earlier == {0}
-    second.passed(2)
-    assert Progress(path, whole=3).earlier == {0, 2}
-    second.passed(1)
-    assert Progress(path, whole=3).earlier == set()
-    nothing = Progress(None)
-    nothing.passed(0)
-    assert nothing.now == {0}
-
-
-def test_other_code_or_another_stack_makes_another_digest(tmp_path):
-    (tmp_path / "a.py").write_text("1")
-    one = pairs.digest([tmp_path / "a.py"], "node:1")
-    assert pairs.digest([tmp_path / "a.py"], "node:2") != one
-    (tmp_path / "a.py").write_text("2")
-    assert pairs.digest([tmp_path / "a.py"], "node:1") != one
 
 
 # --- death ----------------------------------------------------------------------------------------------------------
