@@ -1,4 +1,4 @@
-# kube-proxy and kube-router need the tree's iptables, ipset and conntrack beside them.
+# kube-proxy and kube-router need the packages iptables, ipset and conntrack beside them.
 ARG BASE
 FROM ${BASE}
 ARG PROGRAM

@@ -1,11 +1,11 @@
-# A kind node: the shared Debian tree, kind's own files from its module, and the Kubernetes programs.
+# A kind node: Debian's packages, kind's own files from its module, and the Kubernetes programs.
 ARG BASE
 FROM ${BASE}
 COPY files/ /
 COPY bin/ /usr/bin/
 ARG KUBERNETES
-# Files of the module cache are not executable. kind looks for containerd's programs in /usr/local/bin and for network plugins in /opt/cni/bin. The shared tree enables
-# services (Redis among them) that a node must not start; only these three may.
+# Files of the module cache are not executable. kind looks for containerd's programs in /usr/local/bin and for network plugins in /opt/cni/bin. Packages enable
+# services that a node must not start; only these three may.
 # restrict_oom_score_adj: where the machine lacks CAP_SYS_RESOURCE nothing may lower an oom score.
 RUN set -eu; chmod 755 /kind/bin /kind/bin/* /usr/local/bin/*; \
     for program in containerd ctr containerd-shim-runc-v2 crictl; do ln -sf "/usr/bin/$program" "/usr/local/bin/$program"; done; \

@@ -54,12 +54,12 @@ class BuildSource:
             downloads = lanes.submit(self._downloads, console)
             compiled = lanes.submit(self._programs, console, companions)
             programs = compiled.result()
-            tree, ray = downloads.result()
+            nodes, pods, ray = downloads.result()
         with console.step("Images from programs and packages", expect=60) as step:
-            base = self._import_tree(tree)
-            official = self._control_plane(programs, companions, base, tree)
+            base = self._import_tree(pods)
+            official = self._control_plane(programs, companions, base, pods)
             step.say("node")
-            node = self._node(base, programs)
+            node = self._node(self._import_tree(nodes), programs)
             step.say("ray, redis, network, storage, operator")
             images = {
                 catalogue.KUBE_ROUTER_IMAGE: self._network("kube-router", programs["kube-router"], base),
@@ -93,19 +93,20 @@ class BuildSource:
         return catalogue.operator_image(version), reference, config
 
     def ray(self, version: str, console: Console) -> tuple[str, str]:
-        """Build another version of Ray's image, on the tree that all share."""
-        base = self._import_tree(self._tree(console))
+        """Build another version of Ray's image, on the tree that images of pods share."""
+        base = self._import_tree(self._pods_tree(console))
         wheels = self._wheels(version, console)
         return catalogue.ray_image(version), self._derived("ray", base, {"site-packages": wheels})
 
     # --- the two lanes ----------------------------------------------------------------------------------------------
 
-    def _downloads(self, console: Console) -> tuple[Path, Path]:
-        return self._tree(console), self._wheels(self.settings.versions.ray, console)
+    def _downloads(self, console: Console) -> tuple[Path, Path, Path]:
+        nodes = debian.nodes(show=partial(console.step, "Debian packages of nodes", expect=90))
+        return nodes, self._pods_tree(console), self._wheels(self.settings.versions.ray, console)
 
     @staticmethod
-    def _tree(console: Console) -> Path:
-        return debian.rootfs(show=partial(console.step, "Debian packages", expect=110))
+    def _pods_tree(console: Console) -> Path:
+        return debian.pods(show=partial(console.step, "Debian packages of pods", expect=60))
 
     def _programs(self, console: Console, companions: catalogue.ControlPlane) -> dict[str, Path]:
         version = self.settings.versions.kubernetes

@@ -1,7 +1,7 @@
-"""The Debian root file system that the built images share.
+"""The two Debian root file systems that built images stand on: that of nodes, and one that all images of pods share.
 
-One tree for all of them: making one costs a minute and a half, and layers that are shared are stored and imported once.
-Debian 12, since the systemd of later releases refuses the first version of cgroups.
+The pods' is a third of the nodes' size, and each node has to unpack it before the first pod of the stack can start. Debian 12,
+since the systemd of later releases refuses the first version of cgroups.
 """
 
 from __future__ import annotations
@@ -16,25 +16,33 @@ from chaos.stack.images import cache
 
 SUITE = "bookworm"
 
-PACKAGES = {
-    "node": (
+NODES = {
+    "kind": (
         "systemd systemd-sysv dbus containerd runc containernetworking-plugins iptables nftables ipset conntrack ethtool "
         "iproute2 util-linux mount kmod jq procps ca-certificates curl socat pigz libseccomp2"
     ),
+    "delay": "python3",  # of packets, where the kernel has no netem
+}
+PODS = {
+    "network": "iptables ipset conntrack iproute2 kmod procps",
     "ray": "python3 ca-certificates procps wget curl iproute2",
     "redis": "redis-server redis-sentinel redis-tools procps",
     "pause": "catatonit",
 }
 
 
-def packages() -> list[str]:
-    """Every package of the shared tree, sorted."""
-    return sorted({name for names in PACKAGES.values() for name in names.split()})
+def nodes(show: cache.Show = cache.silent) -> Path:
+    """A tar file of the tree of nodes."""
+    return _tree("nodes", NODES, show)
 
 
-def rootfs(show: cache.Show = cache.silent) -> Path:
-    """A tar file of the tree."""
-    wanted = packages()
+def pods(show: cache.Show = cache.silent) -> Path:
+    """A tar file of the tree that images of pods share."""
+    return _tree("pods", PODS, show)
+
+
+def _tree(of: str, packages: dict[str, str], show: cache.Show) -> Path:
+    wanted = sorted({name for names in packages.values() for name in names.split()})
 
     def make(result: Path, progress: cache.Progress) -> None:
         if shutil.which("mmdebstrap") is None:
@@ -44,7 +52,7 @@ def rootfs(show: cache.Show = cache.silent) -> Path:
                     fix="install the package mmdebstrap, or use `--images registry` or `--images archive`",
                 )
             docker_engine.install_packages("mmdebstrap")
-        log = cache.logs() / "debian.log"
+        log = cache.logs() / f"debian-{of}.log"
         run_logged(
             ["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}",
              "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
@@ -53,4 +61,4 @@ def rootfs(show: cache.Show = cache.silent) -> Path:
         )  # fmt: skip
         Path(f"{result}.tar").rename(result)
 
-    return cache.cached("debian", f"{SUITE}-{cache.key(wanted)}.tar", make, show=show)
+    return cache.cached("debian", f"{SUITE}-{of}-{cache.key(wanted)}.tar", make, show=show)
