@@ -115,8 +115,8 @@ KINDS: Mapping[str, Row] = {
     ),
     "refuse-write": Row(RefuseWrite, lambda stage: RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs/status")),
     "node-cordon": Row(NodeCordon, lambda stage: NodeCordon.of(stage.node())),
-    "redis-read-only": Row(RedisReadOnly, lambda stage: RedisReadOnly.of(stage.replica())),
-    "redis-fill-memory": Row(RedisFillMemory, lambda stage: RedisFillMemory.of(stage.replica())),
+    "redis-read-only": Row(RedisReadOnly, lambda stage: RedisReadOnly.of(stage.redis())),
+    "redis-fill-memory": Row(RedisFillMemory, lambda stage: RedisFillMemory.of(stage.redis())),
     "redis-pause": Row(RedisPause, lambda stage: RedisPause.of(stage.replica(), milliseconds=1000)),
     "redis-change-password": Row(RedisChangePassword, lambda stage: RedisChangePassword.of(stage.replica())),
     # On the stack itself, each with a recovery of the stack's own after it.

@@ -56,6 +56,8 @@ done
 """
 _SECTION = re.compile(r"^@@ (.*)$", re.MULTILINE)
 _KEPT_BY_OTHERS = re.compile(r"\b(KUBE|CNI)-|CNI_")
+# Docker's resolver in a node listens on other ports whenever the node was started.
+_DOCKERS_PORTS = re.compile(r"(?<=127\.0\.0\.11:)\d+|(?<=--sport )\d+")
 # The kernel's own choice for a device, whichever that is.
 _DEFAULT_QDISC = re.compile(r"^qdisc (noqueue|pfifo_fast|fq_codel|fq|mq|pfifo) ")
 
@@ -161,7 +163,7 @@ def rules(saved: list[str]) -> list[str]:
             if policy != "ACCEPT":  # a built-in chain that accepts is as good as none
                 found.append(f"{table} chain {chain} {policy}")
         elif line.startswith("-"):
-            found.append(f"{table} {line}")
+            found.append(f"{table} {_DOCKERS_PORTS.sub('*', line) if ' DOCKER_' in line else line}")
     return sorted(line for line in found if not _KEPT_BY_OTHERS.search(line))
 
 

@@ -185,6 +185,18 @@ COMMIT
 """
 
 
+def test_the_ports_of_dockers_resolver_are_no_difference_and_others_are():
+    rule = "-A DOCKER_OUTPUT -d 172.20.0.1/32 -p tcp -m tcp --dport {} -j DNAT --to-destination 127.0.0.11:{}"
+    back = "-A DOCKER_POSTROUTING -s 127.0.0.11/32 -p tcp -m tcp --sport {} -j SNAT --to-source 172.20.0.1:53"
+    ours = "-A KUBERAY-CHAOS -p tcp -m tcp --sport {} -j DROP"
+
+    def saved(asked, port):
+        return snapshot.rules(["*nat", rule.format(asked, port), back.format(port)])
+
+    assert saved(53, 35869) == saved(53, 41874) != saved(54, 35869)
+    assert snapshot.rules(["*filter", ours.format(1)]) != snapshot.rules(["*filter", ours.format(2)])
+
+
 def test_rules_are_ours_and_other_peoples_but_not_those_that_come_and_go():
     assert snapshot.rules(SAVED.splitlines()) == [
         "filter -A INPUT -j KUBERAY-CHAOS",
