@@ -1,7 +1,7 @@
 """The two Debian root file systems that built images stand on: that of nodes, and one that all images of pods share.
 
-The pods' has little more than half the size, and each node has to unpack it before the first pod of the stack can start. Debian 12,
-since the systemd of later releases refuses the first version of cgroups.
+The pods' has about half the size, and each node has to unpack it before the first pod of the stack can start. Debian 12, since
+the systemd of later releases refuses the first version of cgroups.
 """
 
 from __future__ import annotations
