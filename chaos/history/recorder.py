@@ -128,7 +128,7 @@ class Recorder:
         """
         try:
             until(
-                lambda: not any(watcher.trouble for watcher in self._watchers),
+                lambda: not any(watcher.behind for watcher in self._watchers),
                 what="the recorder has caught up", deadline=deadline, every=0.1,
             )  # fmt: skip
         except NotReached:
@@ -163,6 +163,10 @@ class _Broken(Exception):
     """This watch is of no more use; the next can go on from the same version."""
 
 
+class _Short(Exception):
+    """The watch ended in order, but as soon as it began: the next must not follow in a hot loop."""
+
+
 class _Lost(Exception):
     """The version can't be continued from: what happened since has to be found by a list."""
 
@@ -170,14 +174,15 @@ class _Lost(Exception):
 class _Watcher:
     """One resource's loop.
 
-    ``complete`` is set once it was listed; ``trouble`` is why it is out of reach, until the server has said something after
-    that; ``failed`` is what ended the loop early.
+    ``complete`` is set once it was listed; ``trouble`` is why it was out of reach last, and ``behind`` whether the server has
+    said nothing since then; ``failed`` is what ended the loop early.
     """
 
     def __init__(self, watch: Watch, transport: Transport, writer: HistoryWriter, pace: Pace, stopping: Event) -> None:
         self.resource = watch.resource
         self.complete = Event()
         self.trouble = ""
+        self.behind = False
         self.failed: Exception | None = None
         self.thread = Thread(target=self._run, name=f"record-{watch.resource}", daemon=True)
         self._watch = watch
@@ -199,7 +204,7 @@ class _Watcher:
 
     def concede(self, why: str) -> None:
         """Write the gap that is still open."""
-        if self.trouble and self.complete.is_set():
+        if self.behind and self.complete.is_set():
             self._gap_if_late(f"{self.trouble}; {why}")
 
     def _run(self) -> None:
@@ -219,14 +224,16 @@ class _Watcher:
         except _Lost as lost:
             self._version, self._lost = None, str(lost)
             self._back_off(str(lost))
+        except _Short as short:
+            self._back_off(str(short), behind=False)
         except (_Broken, urllib3.exceptions.HTTPError, OSError) as error:
             self._back_off(f"{type(error).__name__.lstrip('_')}: {error}")
 
-    def _back_off(self, trouble: str) -> None:
+    def _back_off(self, trouble: str, *, behind: bool = True) -> None:
         """Exponential, and jittered so that the threads don't return all at once to a server that just came up."""
         if self._stopping.is_set():  # the trouble is of our own making
             return
-        self.trouble = trouble
+        self.trouble, self.behind = trouble, behind
         pause = min(self._pace.longest_pause, self._pace.first_pause * 2 ** min(self._failures, 16))
         self._failures += 1
         self._stopping.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311
@@ -251,7 +258,7 @@ class _Watcher:
         for change in self._known.listed(trim(self.resource, item) for item in items):
             self._record(change)
         self._version = page["metadata"].get("resourceVersion")
-        self.trouble = ""
+        self.trouble, self.behind = "", False
         self.complete.set()
         return self._version is not None
 
@@ -289,16 +296,17 @@ class _Watcher:
             self._expect_ok(response)
             self._gap_if_late(self.trouble)
             opened = self._heard = self._writer.now()
+            self.trouble = ""
             idle = True
             for event in self._events(response):
                 idle = False
                 self._heard = self._writer.now()
                 self._apply(event)
-                self._failures, self.trouble = 0, ""
+                self._failures, self.behind = 0, False
             self._heard = self._writer.now()
+            self.behind = False
             if idle and self._heard - opened < min(1.0, self._pace.watch / 2):
-                raise _Broken("the watch ended as soon as it began")  # to be asked again, but not in a hot loop
-            self.trouble = ""
+                raise _Short("the watch ended as soon as it began")
         finally:
             self._release(response)
 

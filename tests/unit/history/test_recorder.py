@@ -365,6 +365,14 @@ def test_who_catches_up_in_vain_has_a_gap_and_who_missed_nothing_does_not_wait(a
         assert "not back yet" in gaps(writer)[0]["reason"]
 
 
+def test_a_server_that_ends_each_watch_at_once_is_in_reach(api, writer):
+    api.script(PATH, *[sends(then="end")] * 100)
+    with recording(api, writer) as recorder:
+        until(lambda: len(api.queries(PATH, watch=True)) > 2, what="a third watch", deadline=5)
+        recorder.catch_up(deadline=0)
+    assert gaps(writer) == []
+
+
 def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_hot_loop(api, writer, pod):
     api.script(PATH, *[sends(then="end")] * 2, sends(("ADDED", pod("a", 101))))
     began = time.monotonic()
