@@ -5,7 +5,6 @@ run again in the next session of the same. One that came to its end, green or no
 """
 
 import contextlib
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaos.paths import state_dir
+from chaos.stack.images import cache
 
 ROOT = Path(__file__).parents[1]
 # Node identifiers of those that passed in an earlier part.
@@ -22,13 +22,10 @@ _PHASES = 3  # set-up, call, tear-down
 
 def digest(root: Path, words: Iterable[str]) -> str:
     """Of all that a result depends on: what other code passed is worth nothing."""
-    found = hashlib.sha256("\0".join(words).encode())
     files = [root / "requirements.lock", root / "pyproject.toml"]
     for folder in ("chaos", "manifests", "tests"):
         files += [path for path in (root / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    for path in sorted(files):
-        found.update(f"\0{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return found.hexdigest()[:16]
+    return cache.key(list(words), {str(path.relative_to(root)): cache.file_digest(path) for path in files})
 
 
 class Resume:

@@ -28,39 +28,34 @@ def in_sandbox(
     The namespace belongs to the pod's sandbox, which outlives restarts of its containers. None when the pod has no sandbox
     on that node any more, as after the node itself was stopped.
     """
-    if not (pid := _sandbox(cluster, node, uid)):
+    if (found := _sandbox(cluster, node, uid)) is None:
         return None
-    inside = ["nsenter", "--target", str(pid), "--net", "sh", "-c", script, *(["sh", *arguments] if arguments else [])]
-    done = cluster.node_exec(node, inside, stdin=stdin)
-    if not done.ok and _sandbox(cluster, node, uid) != pid:  # it went before it could be entered
+    inside = ["nsenter", "--target", str(found[1]), "--net", "sh", "-c", script]
+    done = cluster.node_exec(node, [*inside, *(["sh", *arguments] if arguments else [])], stdin=stdin)
+    if not done.ok and _sandbox(cluster, node, uid) != found:  # it went before it could be entered
         return None
     return done
 
 
-def _sandbox(cluster: Cluster, node: str, uid: str) -> int:
-    """The first process of the pod's sandbox as the node numbers it; 0 when it has none any more.
-
-    While a pod ends, its sandbox is listed as ready for a moment after its process is gone.
-    """
-    sandboxes = _crictl(cluster, node, "pods", "--state", "ready", "--label", f"io.kubernetes.pod.uid={uid}")
-    if not sandboxes:
-        return 0
-    described = cluster.node_exec(node, ["crictl", "inspectp", sandboxes[0]])
-    if not described.ok:  # it went between the two questions
-        return 0
-    return int(json.loads(described.stdout)["info"]["pid"])
-
-
 def running_container(cluster: Cluster, node: str, uid: str, container: str) -> tuple[str, int] | None:
     """The running container of that name: its runtime's ID, and its main process as the node numbers it; None without one."""
-    found = _crictl(cluster, node, "ps", "--name", f"^{container}$", "--label", f"io.kubernetes.pod.uid={uid}")
+    return _living(cluster, node, uid, ("ps", "--name", f"^{container}$"), "inspect")
+
+
+def _sandbox(cluster: Cluster, node: str, uid: str) -> tuple[str, int] | None:
+    return _living(cluster, node, uid, ("pods", "--state", "ready"), "inspectp")
+
+
+def _living(cluster: Cluster, node: str, uid: str, listing: tuple[str, ...], inspect: str) -> tuple[str, int] | None:
+    """The first of the pod's that is listed: its runtime's ID and its process; None when it has none any more."""
+    found = _crictl(cluster, node, *listing, "--label", f"io.kubernetes.pod.uid={uid}")
     if not found:
         return None
-    described = cluster.node_exec(node, ["crictl", "inspect", found[0]])
-    if not described.ok:
+    described = cluster.node_exec(node, ["crictl", inspect, found[0]])
+    if not described.ok:  # it went between the two questions
         return None
     pid = int(json.loads(described.stdout)["info"]["pid"])
-    return (found[0], pid) if pid else None  # listed as running for a moment after its process is gone
+    return (found[0], pid) if pid else None  # listed for a moment after its process is gone
 
 
 def _crictl(cluster: Cluster, node: str, what: str, *filters: str) -> list[str]:

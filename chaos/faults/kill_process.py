@@ -50,9 +50,8 @@ class KillProcess(Fault):
     container: str
     signal: str = "KILL"
     process: str = ""  # as the kernel names it, at most 15 characters
-    port: int = (
-        0  # that it serves: it has ended for all who need it when nobody listens there, even if the process lingers
-    )
+    # That it serves: it has ended for all who need it when nobody listens there, even if the process lingers.
+    port: int = 0
 
     name: ClassVar[str] = "kill-process"
 
