@@ -10,10 +10,12 @@ import os
 import sys
 import threading
 import time
+from functools import partial
+from typing import Any
 
 import ray
+from placed import start_at  # type: ignore[import-not-found] # both are mounted into the pod
 from ray.experimental import internal_kv
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 NAMESPACE = "chaos"
 PAUSE = 1.0
@@ -36,9 +38,19 @@ class Chatter:
                 print(f"write failed: {error}", file=sys.stderr)  # noqa: T201 - into the actor's log
             time.sleep(PAUSE)
 
+    def node(self) -> str:
+        """The ID of the Ray node that it is on."""
+        return str(ray.get_runtime_context().get_node_id())
+
     def wrote(self, seconds: float) -> bool:
         """Whether it has written by then."""
         return self.written.wait(seconds)
+
+
+def start(name: str, strategy: Any) -> Any:
+    """Starts a chatter that Ray starts again for ever."""
+    options = {"name": name, "lifetime": "detached", "num_cpus": 0.1, "max_restarts": -1}
+    return ray.remote(Chatter).options(**options, scheduling_strategy=strategy).remote()
 
 
 def main() -> None:
@@ -53,22 +65,11 @@ def main() -> None:
     deadline.start()
 
     ray.init(address="auto", namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    nodes = {node["NodeManagerAddress"]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    actors = {
-        f"chatter-{number}": ray.remote(Chatter)
-        .options(
-            name=f"chatter-{number}",
-            lifetime="detached",
-            num_cpus=0.1,
-            max_restarts=-1,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(nodes[address], soft=True),
-        )
-        .remote()
-        for number, address in enumerate(args.at)
-    }
-    if not all(ray.get([actor.wrote.remote(args.seconds) for actor in actors.values()])):
+    names = [f"chatter-{number}" for number in range(len(args.at))]
+    actors = [start_at(address, partial(start, name)) for name, address in zip(names, args.at, strict=True)]
+    if not all(ray.get([actor.wrote.remote(args.seconds) for actor in actors])):
         sys.exit(1)
-    sys.stdout.write(json.dumps({"chatters": sorted(actors)}) + "\n")
+    sys.stdout.write(json.dumps({"chatters": names}) + "\n")
 
 
 if __name__ == "__main__":

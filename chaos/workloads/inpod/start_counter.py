@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from placed import start_at  # type: ignore[import-not-found] # both are mounted into the pod
 
 NAMESPACE = "chaos"
 
@@ -35,16 +35,11 @@ class Counter:
             whole = self.state.with_suffix(".new")
             whole.write_text(str(self.count))
             whole.replace(self.state)
-        node = ray.get_runtime_context().get_node_id()
-        return {"pid": os.getpid(), "born": self.born, "count": self.count, "node": node}
+        return {"pid": os.getpid(), "born": self.born, "count": self.count, "node": self.node()}
 
-
-def node_at(address: str) -> str:
-    """The ID of the living Ray node at an address, which is its pod's."""
-    for node in ray.nodes():
-        if node["Alive"] and node["NodeManagerAddress"] == address:
-            return str(node["NodeID"])
-    raise LookupError(f"no living Ray node at {address}")
+    def node(self) -> str:
+        """The ID of the Ray node that it is on."""
+        return str(ray.get_runtime_context().get_node_id())
 
 
 def main() -> None:
@@ -72,9 +67,11 @@ def main() -> None:
         # A call is made once: a count of two for one call would look like a life that went on.
         "max_task_retries": 0,
     }
-    if args.at is not None:
-        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_at(args.at), soft=True)
-    actor = ray.remote(Counter).options(**options).remote(args.state)
+
+    def start(strategy: Any = "DEFAULT") -> Any:
+        return ray.remote(Counter).options(**options, scheduling_strategy=strategy).remote(args.state)
+
+    actor = start() if args.at is None else start_at(args.at, start)
     sys.stdout.write(json.dumps(ray.get(actor.increment.remote())) + "\n")
 
 
