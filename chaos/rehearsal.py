@@ -138,7 +138,7 @@ def _pod(namespace: str, name: str, address: str) -> Object:
     runs = {"name": "its first", "restartCount": 0, "state": {"running": {}}}
     return {
         **_object(namespace, name),
-        "spec": {"nodeName": f"the node of {name}", "containers": [{"name": "its first"}]},
+        "spec": {"nodeName": f"the node of {name}", "containers": [{"name": "its first", "image": "its image"}]},
         "status": {"podIP": address, "containerStatuses": [runs]},
     }
 

@@ -4,7 +4,6 @@ from chaos.checks.actors import actor_process_kept, actor_started_anew
 from chaos.checks.driver import driver_gone, job_failed
 from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_kept import head_kept
-from chaos.checks.head_recoveries import head_recoveries
 from chaos.checks.head_recovery import head_recovery
 from chaos.checks.metadata import job_remembered, metadata_kept
 from chaos.checks.one_head import one_head
@@ -17,8 +16,6 @@ from chaos.faults.kill_process import KillProcess
 from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target
 from chaos.settings import Level
 from chaos.turns import Part
-
-_LOSSES = 6
 
 
 @experiment(
@@ -113,28 +110,6 @@ def test_metadata_comes_back(lab: Lab) -> None:
     lab.expect(
         "FT-3", "gcs-ft", job_remembered(**a, submission_id="job"),
         control=("no-ft", job_remembered(**b, submission_id="job")),
-    )  # fmt: skip
-
-
-@experiment(("FT-10", "warm-image"), seconds=270, level=Level.FULL, relies_on=[Part.OPERATOR, Part.REDIS])
-def test_head_recovery_is_measured(lab: Lab) -> None:
-    """One head after the other is lost, each a fresh pod that meets no back-off; the image is on every node.
-
-    Control: a bound that can't be kept, since a head is Ready only 10 s after its start.
-    """
-    ft = lab.ray_cluster("warm-image", ft=True)
-    lab.ready(ft)
-    lab.start_actor(ft, "counter")
-    for _ in range(_LOSSES):
-        lab.steady({ft: ["counter"]})
-        with lab.inject(lab.delete_head(ft)):
-            lab.functional_again({ft: ["counter"]})
-            lab.ready(ft)  # later than functional: the readiness probe begins 10 s after the start
-
-    a = cluster_target(ft)
-    lab.expect(
-        "FT-10", "warm-image", head_recoveries(**a, within=FUNCTIONAL_SECONDS, at_least=_LOSSES),
-        control=("impossible-bound", head_recoveries(**a, within=5, at_least=_LOSSES)),
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def test_heads_node_is_drained(lab: Lab) -> None:
     Control: the cluster without fault tolerance.
     """
     drained, other, *_ = lab.ray_nodes()
-    apart = {"headGroupSpec": _pod(_prefers(drained)), "workerGroupSpecs": _pod(_only(other))}
+    apart = {"headGroupSpec": _prefers(drained), "workerGroupSpecs": ray.pods_on(other)}
     ft = lab.ray_cluster("gcs-ft", ft=True, workers=1, spec=apart)
     plain = lab.ray_cluster("no-ft", ft=False, workers=1, spec=apart)
     lab.ready(ft, plain)
@@ -76,16 +76,9 @@ def test_heads_node_is_drained(lab: Lab) -> None:
     )  # fmt: skip
 
 
-def _pod(spec: Object) -> Object:
-    return {"template": {"spec": spec}}
-
-
-def _only(node: Object) -> Object:
-    return {"nodeSelector": {"kubernetes.io/hostname": node["metadata"]["name"]}}
-
-
 def _prefers(node: Object) -> Object:
-    """A pod that is on this node as long as that takes pods."""
+    """A group of pods that are on this node as long as that takes pods."""
     on_it = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node["metadata"]["name"]]}
     preferred = {"weight": 100, "preference": {"matchExpressions": [on_it]}}
-    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+    return {"template": {"spec": {"affinity": affinity}}}

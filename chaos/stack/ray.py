@@ -329,6 +329,11 @@ def _document(manifest: str, values: Mapping[str, str | int]) -> Object:
     return document
 
 
+def pods_on(node: Object) -> Object:
+    """What is merged into a group of a RayCluster's spec so that its pods are on this node and no other."""
+    return {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": node["metadata"]["name"]}}}}
+
+
 def _shape(spec: Object, *, ft: bool, head_env: Env, worker_env: Env) -> None:
     """Makes a RayCluster's spec what was asked for."""
     if not ft:

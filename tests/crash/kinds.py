@@ -18,6 +18,7 @@ from chaos.faults.delete_pod import DeletePod
 from chaos.faults.delete_rayjob import DeleteRayJob
 from chaos.faults.head_away import HeadAway
 from chaos.faults.hold_deletion import HoldDeletion
+from chaos.faults.image_cold import ImageCold
 from chaos.faults.kill_process import KillProcess
 from chaos.faults.loss import Loss
 from chaos.faults.memory_pressure import MemoryPressure
@@ -114,6 +115,7 @@ KINDS: Mapping[str, Row] = {
         MemoryPressure, lambda stage: MemoryPressure.of(stage.pod("full"), mebibytes=64, free=64, seconds=120)
     ),
     "refuse-write": Row(RefuseWrite, lambda stage: RefuseWrite(CLUSTER_ROLE, ACCOUNT, "ray.io", "rayjobs/status")),
+    "image-cold": Row(ImageCold, lambda stage: ImageCold.of(*stage.unused_image())),
     "node-cordon": Row(NodeCordon, lambda stage: NodeCordon.of(stage.node())),
     "redis-read-only": Row(RedisReadOnly, lambda stage: RedisReadOnly.of(stage.redis())),
     "redis-fill-memory": Row(RedisFillMemory, lambda stage: RedisFillMemory.of(stage.redis())),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chaos.faults import redis_targets
-from chaos.stack import ray, redis
+from chaos.stack import kuberay, ray, redis
 from chaos.stack.cluster import Cluster, Object
 from chaos.stack.kuberay import Release
 from chaos.waiting import until
@@ -126,6 +126,13 @@ class Stage:
         """A node as the API server describes it: the control plane, or the nth worker."""
         nodes = self.cluster.list("nodes")
         return [node for node in nodes if (_CONTROL_PLANE in node["metadata"]["labels"]) == control_plane][nth]
+
+    def unused_image(self) -> tuple[Object, str]:
+        """The node that the operator isn't on, and the operator's image."""
+        operator = kuberay.operator_pod(self.cluster)
+        nodes = [self.node(nth=0), self.node(nth=1)]
+        [elsewhere] = [node for node in nodes if node["metadata"]["name"] != operator["spec"]["nodeName"]]
+        return elsewhere, operator["spec"]["containers"][0]["image"]
 
     def redis(self) -> Object:
         """The pod of the primary, once the members agree."""

@@ -59,7 +59,7 @@ def whole(chaos_run, cluster):
 
 @pytest.fixture
 def stand_in(chaos_run, namespace):
-    """A function that starts a pod which listens on port 7000 and echoes, and returns it when it is Ready."""
+    """A function that starts a pod, on a node by choice, which listens on port 7000 and echoes; returns it when it is Ready."""
     lab, cluster = chaos_run.lab, chaos_run.stack.cluster
     made = []
     echo = (
@@ -71,7 +71,7 @@ def stand_in(chaos_run, namespace):
         "Server(('0.0.0.0', 7000), Echo).serve_forever()\n"
     )
 
-    def start(name, *, restart="Always", labels=None):
+    def start(name, *, restart="Always", labels=None, on=None):
         name = f"{name}-{uuid.uuid4().hex[:5]}"
         since = lab.now()
         cluster.create(
@@ -79,7 +79,7 @@ def stand_in(chaos_run, namespace):
             {
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}},
                 "spec": {
-                    "terminationGracePeriodSeconds": 1, "restartPolicy": restart,
+                    "terminationGracePeriodSeconds": 1, "restartPolicy": restart, **({"nodeName": on} if on else {}),
                     "containers": [{
                         "name": "main", "image": catalogue.ray_image(chaos_run.settings.versions.ray),
                         "imagePullPolicy": "IfNotPresent", "command": ["python3", "-c", echo],

@@ -2,6 +2,8 @@
 
 import pytest
 
+from chaos.faults.delete_pod import DeletePod
+from chaos.faults.image_cold import ImageCold
 from chaos.faults.node_cordon import NodeCordon
 from chaos.faults.node_disconnect import NodeDisconnect
 from chaos.faults.node_drain import NodeDrain
@@ -33,6 +35,23 @@ def mangle(cluster, node):
     """Chains and rules of the table that the fault uses, without counters."""
     listed = cluster.node_exec(node, ["iptables-save", "-t", "mangle"]).require("iptables-save").decode()
     return [line.split(" [")[0] for line in listed.splitlines() if line.startswith((":", "-"))]
+
+
+def test_a_cold_image_is_unpacked_by_its_next_container(cluster, inject, nodes, stand_in):
+    node = name(nodes[0])
+
+    def unpacked():
+        listed = cluster.node_exec(node, ["ctr", "-n", "k8s.io", "snapshots", "ls"]).require("ctr").decode()
+        return {line.split()[0] for line in listed.splitlines() if line.startswith("sha256:")}
+
+    pod = stand_in("warm", on=node)
+    warm = unpacked()
+    with inject(DeletePod.of(pod)):
+        pass
+    with inject(ImageCold.of(nodes[0], pod["spec"]["containers"][0]["image"])):
+        assert unpacked() < warm
+    stand_in("cold", on=node)
+    assert unpacked() == warm
 
 
 def test_only_this_node_is_cordoned(cluster, inject, nodes):

@@ -109,47 +109,6 @@ def test_the_chatter_talks_to_the_gcs_where_it_was_asked_to(ray_address: str) ->
     assert started.returncode == 0
 
 
-# Two nodes, where the raylet that places an actor may not know of the other one yet: here it is told so by the strategy
-# that the first start is given.
-START_AT = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import ray, ray.cluster_utils, placed
-cluster = ray.cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80000000})
-cluster.add_node(num_cpus=1, object_store_memory=80000000)
-ray.init(address=cluster.address, log_to_driver=False)
-ids = [node["NodeID"] for node in ray.nodes()]
-placed.node_at = lambda address: ids[int(address)]
-starts = []
-
-class One:
-    def node(self):
-        return ray.get_runtime_context().get_node_id()
-
-def start(strategy):
-    if not starts:
-        strategy.node_id = next(each for each in ids if each != strategy.node_id)
-    starts.append(strategy.node_id)
-    return ray.remote(One).options(name="one", num_cpus=0.1, scheduling_strategy=strategy).remote()
-
-actor = placed.start_at("1", start)
-print(json.dumps({"starts": len(starts), "there": ray.get(actor.node.remote()) == ids[1]}))
-"""
-
-
-def test_an_actor_that_ray_started_elsewhere_is_started_again_where_it_was_meant_to_be() -> None:
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
-        ran = subprocess.run(
-            [sys.executable, "-c", START_AT, str(INPOD)],
-            env={**os.environ, **RAY_ENVIRONMENT, "RAY_TMPDIR": folder},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert answer(ran) == {"starts": 2, "there": True}
-
-
 def test_a_missing_actor_is_not_functional_and_the_rest_is_still_told(ray_address: str) -> None:
     probed = script(
         "functional.py", "--actor", "nobody", "--seconds", "60", "--step-seconds", "30", RAY_ADDRESS=ray_address

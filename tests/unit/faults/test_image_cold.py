@@ -1,0 +1,95 @@
+"""An image made cold on a node whose runtime keeps layers as the real one does: what is used, or stood upon, stays."""
+
+import json
+
+import pytest
+
+from chaos.errors import NoEffect, StackError
+from chaos.faults import image_cold
+from chaos.faults.base import Reach
+from chaos.faults.image_cold import ImageCold
+from chaos.process import Executed
+
+FAULT = ImageCold("n1", "some-image")
+
+
+class Node:
+    """Unpacked layers, each with what it stands on; ``top`` is the image's last one."""
+
+    def __init__(self, layers, *, top="c", leaving=0):
+        self.layers = dict(layers)
+        self.top = top
+        self.leaving = leaving  # looks until the container that uses the image is gone
+
+    def node_exec(self, node, argv, *, stdin=None, timeout=30):
+        if argv[0] == "crictl":
+            if argv[-1] != FAULT.image:
+                return Executed(1, b"", b"no such image")
+            return Executed(0, json.dumps({"info": {"chainID": self.top}}).encode(), b"")
+        what, layer = argv[-2:]
+        if layer not in self.layers:
+            return Executed(1, b"", f"ctr: snapshot {layer} does not exist: not found".encode())
+        if what == "info":
+            told = {"Name": layer, "Parent": self.layers[layer]} if self.layers[layer] else {"Name": layer}
+            return Executed(0, json.dumps(told).encode(), b"")
+        if self.leaving and layer == self.top:
+            self.leaving -= 1
+            return Executed(1, b"", b"cannot remove snapshot with child: failed precondition")
+        if layer in self.layers.values():
+            return Executed(1, b"", b"cannot remove snapshot with child: failed precondition")
+        del self.layers[layer]
+        return Executed(0, b"", b"")
+
+
+def reach(node):
+    return Reach(node, None)
+
+
+def test_what_is_unpacked_of_the_image_alone_goes():
+    node = Node({"a": "", "b": "a", "c": "b", "of another image": "a"})
+    FAULT.apply(reach(node))
+    assert node.layers == {"a": "", "of another image": "a"}
+    assert FAULT.prove(reach(node), 0) == {"unpacked": False}
+
+
+def test_nothing_is_left_of_an_image_that_shares_nothing():
+    node = Node({"a": "", "b": "a", "c": "b"})
+    FAULT.apply(reach(node))
+    assert node.layers == {}
+
+
+def test_an_image_that_was_never_used_is_cold_as_it_is():
+    node = Node({"a": ""})
+    FAULT.apply(reach(node))
+    assert node.layers == {"a": ""}
+    FAULT.prove(reach(node), 0)
+
+
+def test_a_container_that_is_just_leaving_is_waited_for():
+    node = Node({"a": "", "c": "a"}, leaving=2)
+    FAULT.apply(reach(node))
+    assert node.layers == {}
+
+
+def test_an_image_in_use_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(image_cold, "_UNUSED_SECONDS", 0.1)
+    node = Node({"a": "", "c": "a", "of a container": "c"})
+    with pytest.raises(StackError, match="no container of some-image on n1"):
+        FAULT.apply(reach(node))
+    assert node.layers == {"a": "", "c": "a", "of a container": "c"}
+    with pytest.raises(NoEffect, match="is unpacked on n1"):
+        FAULT.prove(reach(node), 0)
+
+
+def test_an_image_that_the_node_does_not_have_is_told():
+    with pytest.raises(StackError, match="n1 has no image other"):
+        ImageCold("n1", "other").apply(reach(Node({})))
+
+
+def test_a_runtime_that_does_not_answer_is_no_cold_image():
+    class Silent(Node):
+        def node_exec(self, node, argv, *, stdin=None, timeout=30):
+            return super().node_exec(node, argv) if argv[0] == "crictl" else Executed(1, b"", b"connection refused")
+
+    with pytest.raises(StackError, match="does not answer"):
+        FAULT.prove(reach(Silent({})), 0)
