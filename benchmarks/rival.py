@@ -15,12 +15,11 @@ from chaos.checks.actors import actor_process_kept
 from chaos.checks.workers_survived import workers_survived
 from chaos.errors import StackError
 from chaos.experiment import Declaration
-from chaos.faults.kill_process import KillProcess
 from chaos.history.reader import History
 from chaos.lab import cluster_target
 from chaos.run import Run
 from chaos.settings import Level, Settings
-from chaos.stack import ray, redis
+from chaos.stack import redis
 from chaos.stack.images import cache, catalogue, golang
 from chaos.stack.images.build import KUBERAY_MODULE
 from chaos.verdict import Outcome
@@ -88,7 +87,7 @@ def same_actions(run):
     lab.ready(ft)
     lab.start_actor(ft, "counter")
     lab.steady({ft: ["counter"]})
-    with lab.inject(KillProcess.of(lab.head(ft), signal="TERM", process="gcs_server", port=ray.GCS_PORT)) as quiet:
+    with lab.inject(lab.terminate_gcs(ft)) as quiet:
         lab.seen(
             lambda e: e["what"] == "object" and e.get("uid") == quiet.fault.uid
             and e["object"]["status"]["containerStatuses"][0]["restartCount"] == 1,

@@ -22,6 +22,7 @@ from chaos.faults.base import Fault
 from chaos.faults.delete_cluster import DeleteCluster
 from chaos.faults.delete_pod import DeletePod
 from chaos.faults.inject import Injected, Injector
+from chaos.faults.kill_process import KillProcess
 from chaos.faults.redis_targets import primary_and_replicas
 from chaos.faults.replace_operator import ReplaceOperator
 from chaos.faults.undo import heal
@@ -758,6 +759,10 @@ class Lab:
     def delete_head(self, cluster: RayClusterHandle, *, grace: int = 0) -> DeletePod:
         """The fault that deletes the cluster's head pod."""
         return DeletePod.of(self.head(cluster), grace=grace)
+
+    def terminate_gcs(self, cluster: RayClusterHandle) -> KillProcess:
+        """The fault that asks the head's GCS to end, which it has when it doesn't listen any more: its process may stay."""
+        return KillProcess.of(self.head(cluster), signal="TERM", process="gcs_server", port=ray.GCS_PORT)
 
     def delete_cluster(self, cluster: RayClusterHandle) -> DeleteCluster:
         """The fault that deletes the RayCluster."""

@@ -5,7 +5,6 @@ from chaos.checks.functional_twice import functional_twice
 from chaos.checks.head_recreated import head_recreated
 from chaos.checks.workers_survived import workers_survived
 from chaos.experiment import experiment
-from chaos.faults.kill_process import KillProcess
 from chaos.faults.node_drain import NodeDrain
 from chaos.faults.restart_container import RestartContainer
 from chaos.lab import FUNCTIONAL_SECONDS, Lab, cluster_target
@@ -31,8 +30,7 @@ def test_head_ends_in_its_pod(lab: Lab) -> None:
     actors = {quiet: ["counter"], ft: ["counter"], plain: []}
     lab.steady({each: ["counter"] for each in actors})
 
-    terminated = KillProcess.of(lab.head(quiet), signal="TERM", process="gcs_server", port=ray.GCS_PORT)
-    with lab.inject(terminated, *(RestartContainer.of(lab.head(each)) for each in (ft, plain))):
+    with lab.inject(lab.terminate_gcs(quiet), *(RestartContainer.of(lab.head(each)) for each in (ft, plain))):
         lab.functional_again(actors)
     lab.settle(actors)
 

@@ -6,10 +6,8 @@ from chaos.checks.environment import environment_is
 from chaos.checks.timeout import head_exited, workers_outlived_outage, workers_timed_out
 from chaos.experiment import experiment
 from chaos.faults.head_away import HeadAway
-from chaos.faults.kill_process import KillProcess
 from chaos.lab import Lab, cluster_target
 from chaos.settings import Level
-from chaos.stack import ray
 from chaos.stack.ray import RayClusterHandle
 from chaos.turns import Part
 
@@ -118,12 +116,7 @@ def test_gcs_dies_quietly(lab: Lab) -> None:
     )
     lab.ready(default, short)
     lab.steady({default: [], short: []})
-    with lab.inject(
-        *(
-            KillProcess.of(lab.head(each), signal="TERM", process="gcs_server", port=ray.GCS_PORT)
-            for each in (default, short)
-        )
-    ):
+    with lab.inject(lab.terminate_gcs(default), lab.terminate_gcs(short)):
         lab.functional_again({default: [], short: []})
 
     a, b = cluster_target(default), cluster_target(short)

@@ -17,11 +17,6 @@ from tests.crash.pairs import DEFAULT_SEED, WHOLE
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
-@pytest.fixture(scope="session")
-def cluster(chaos_run):
-    return chaos_run.stack.cluster
-
-
 @pytest.fixture
 def inject(chaos_run):
     return chaos_run.lab.injector
