@@ -329,7 +329,6 @@ class Settings:
     given: GivenCluster | None = None  # a cluster of the user's, in the place of a stack
     allow_faults: tuple[str, ...] = ()  # those that may reach beyond our own namespaces there
     own: Mapping[Kind, Own] = field(default_factory=dict)  # what the user gave in the place of our manifests
-    workers: int = 2  # with the control plane three nodes, one for each member of the highly available Redis
 
     @classmethod
     def from_args(cls, namespace: argparse.Namespace, *, prefix: str = "") -> Settings:
@@ -394,7 +393,6 @@ class Settings:
             "versions": {**self.versions.as_json(), "redis": ""},  # the source decides it
             "source": self.source,
             "open_egress": self.open_egress,
-            "workers": self.workers,
             "kuberay_dir": _content_hash(self.kuberay_dir) if self.kuberay_dir else None,
             "kuberay_image": self.kuberay_image,
         }

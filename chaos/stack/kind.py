@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import stat
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from chaos.console import Console
 from chaos.errors import BusyError, StackError
 from chaos.locks import atomic_write
 from chaos.paths import stack_dir
-from chaos.process import run_logged
+from chaos.process import run, run_logged
 from chaos.stack.engine import STACK_LABEL, Engine, labels, may_raise_limits
 
 # Where the ledger's host folder appears in every node, and from there in pods.
@@ -28,6 +30,9 @@ NODE_LEDGER = "/var/lib/kuberay-chaos/ledger"
 _NODE_AUDIT = "/var/log/kuberay-chaos-audit"
 _AUDIT_FILE = "audit.log"
 _NODE_POLICY = "/etc/kubernetes/kuberay-chaos-audit-policy.yaml"
+
+# What kind says when the control plane is up and serves.
+_JOINING = "Joining worker nodes"
 
 CLUSTER_LABEL = "io.x-k8s.kind.cluster"
 
@@ -112,8 +117,11 @@ class Kind:
         network = self.engine.inspect("network", self.network)
         return network is not None and (network.get("Labels") or {}).get(STACK_LABEL) == self.name
 
-    def create(self, node_image: str, console: Console) -> None:
-        """Create the cluster; returns when kind says that it is made, which is before anything in it is ready."""
+    def create(self, node_image: str, console: Console, *, meanwhile: Callable[[], None]) -> None:
+        """Create the cluster; returns when kind says that it is made, which is before anything in it is ready.
+
+        ``meanwhile`` runs as soon as the API server answers, while the other nodes are joining, and has ended on return.
+        """
         if self.nodes() and not self.owned():
             raise BusyError(
                 f"a kind cluster named {self.name} exists and isn't ours",
@@ -124,15 +132,45 @@ class Kind:
         self._write_audit_policy()
         atomic_write(config, yaml.safe_dump(self._config(), sort_keys=False))
         log = self.folder.root / "kind.log"
-        with console.step("kind cluster, three nodes", expect=30) as step:
+        fix = f"see {log}; `make down` removes what is left of it"
+        with console.step("kind cluster, three nodes", expect=35) as step, ThreadPoolExecutor(max_workers=1) as beside:
+            begun: list[Future[None]] = []
+
+            def begin() -> None:
+                if not begun:
+                    self._write_kubeconfig(fix)
+                    begun.append(beside.submit(meanwhile))
+
+            def told(line: str) -> None:
+                step.say(line)
+                if _JOINING in line:
+                    begin()
+
             run_logged(
                 [self.cluster.kind_path, "create", "cluster", "--name", self.name, "--image", node_image,
-                 "--config", config, "--kubeconfig", self.folder.kubeconfig, "--retain"],
-                log=log, on_line=step.say, timeout=600,
-                env={"KIND_EXPERIMENTAL_DOCKER_NETWORK": self.network, "KIND_EXPERIMENTAL_PROVIDER": "docker"},
-                fix=f"see {log}; `make down` removes what is left of it",
+                 "--config", config, "--kubeconfig", self._kinds_kubeconfig, "--retain"],
+                log=log, on_line=told, timeout=600, env=self._environment(), fix=fix,
             )  # fmt: skip
-        self.folder.kubeconfig.chmod(0o600)
+            self._kinds_kubeconfig.unlink(missing_ok=True)
+            begin()
+            begun[0].result()
+
+    @property
+    def _kinds_kubeconfig(self) -> Path:
+        """Where kind writes its own, at its end and while ours is read: it can't be told not to."""
+        return self.folder.root / "kind-kubeconfig"
+
+    def _write_kubeconfig(self, fix: str) -> None:
+        told = run(
+            [self.cluster.kind_path, "get", "kubeconfig", "--name", self.name],
+            env=self._environment(), timeout=60, check=False,
+        )  # fmt: skip
+        if not told.ok:
+            raise StackError(f"kind has no kubeconfig of {self.name}: {told.error_text.strip()[-300:]}", fix=fix)
+        atomic_write(self.folder.kubeconfig, told.text, mode=0o600)
+
+    def _environment(self) -> dict[str, str]:
+        return {"KIND_EXPERIMENTAL_DOCKER_NETWORK": self.network, "KIND_EXPERIMENTAL_PROVIDER": "docker"}
 
     def delete(self) -> None:
         """Remove the nodes with their volumes, and the network. Nothing happens when there is nothing."""
@@ -164,6 +202,7 @@ class Kind:
             "networking": {"disableDefaultCNI": True, "ipFamily": "ipv4", "apiServerAddress": "127.0.0.1"},
             "kubeadmConfigPatches": [yaml.safe_dump(_audit_patch())],
             "nodes": [
+                # Three nodes, one for each member of the highly available Redis.
                 {"role": "control-plane", "extraMounts": [ledger, *audit]},
                 {"role": "worker", "extraMounts": [ledger]},
                 {"role": "worker", "extraMounts": [ledger]},

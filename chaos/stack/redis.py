@@ -85,11 +85,8 @@ class RedisHealth:
         return ""
 
 
-def ensure(cluster: Cluster, image: str) -> None:
-    """Installs the Redis stack, or brings it to the manifest's form, and waits until it is whole.
-
-    Raises `StackError`.
-    """
+def install(cluster: Cluster, image: str) -> None:
+    """Writes what the Redis stack consists of, or brings it to the manifest's form, and waits for no pod."""
     namespace, *rest = render(paths.manifests() / "redis-ha.yaml", {"IMAGE": image})
     cluster.apply([namespace])
     try:
@@ -98,6 +95,10 @@ def ensure(cluster: Cluster, image: str) -> None:
         if error.status != 409:  # it exists: the members' data and all copies depend on it
             raise
     cluster.apply(rest)
+
+
+def wait_whole(cluster: Cluster) -> None:
+    """Waits until every member runs and all agree who leads. Raises `StackError`."""
     cluster.wait_rolled_out("statefulsets", NAMESPACE, "redis", _START_SECONDS)
     wait_agreed(cluster)
 

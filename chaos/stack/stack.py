@@ -2,9 +2,8 @@
 
 ::
 
-    engine ─▶ images ─▶ kind ─▶ seal ─┬▶ CNI, storage, names ─┐
-                                      ├▶ KubeRay              ├─▶ ready ─▶ proof of the seal ─▶ record
-                                      └▶ Redis                ┘
+    engine ─▶ images ─▶ kind's control plane ─┬▶ kind's workers ─▶ seal ─┬▶ CNI, names, Redis ─▶ proof of the seal ─┬▶ record
+                                              └▶ all manifests           └▶ KubeRay leads                           ┘
 
 A stack that is up, healthy and of the same inputs is used again. One that isn't is reported, and replaced on request.
 """
@@ -107,21 +106,29 @@ def up(settings: Settings, console: Console) -> Stack:
         if record.sealed:
             _require_sealed(kind, running, node_image, console)
         return Stack(settings, engine, kind, running, source, provided, record)
-    kind.create(node_image, console)
+    kind.create(
+        node_image, console,
+        meanwhile=lambda: _install(_cluster(kind, engine), settings, provided, sealed=record.sealed),
+    )  # fmt: skip
     cluster = _cluster(kind, engine)
     if record.sealed:
         network.seal(engine, kind.nodes())
-    with console.step("Network, storage, KubeRay and Redis", expect=45) as step:
+    with console.step("Network, storage, KubeRay and Redis", expect=35) as step:
         _all_of(
-            lambda: apply_network_and_storage(cluster, sealed=record.sealed),
-            lambda: kuberay.ensure(cluster, _own_operator(settings, provided)),
-            lambda: redis.ensure(cluster, catalogue.REDIS_IMAGE),
-            lambda: _report_nodes(cluster, step, count=settings.workers + 1),
+            lambda: kuberay.wait_leads(cluster),
+            lambda: _wait_for_base(kind, cluster, record, step, console),
         )
-    if record.sealed:
-        _require_sealed(kind, cluster, node_image, console)
     record.save(record_path(kind.folder.root))
     return Stack(settings, engine, kind, cluster, source, provided, record)
+
+
+def _install(cluster: Cluster, settings: Settings, provided: Provided, *, sealed: bool) -> None:
+    """Write all that the stack consists of; its pods start when there are nodes for them."""
+    _all_of(
+        lambda: apply_network_and_storage(cluster, sealed=sealed),
+        lambda: kuberay.install(cluster, _own_operator(settings, provided)),
+        lambda: redis.install(cluster, catalogue.REDIS_IMAGE),
+    )
 
 
 def join(settings: Settings, console: Console) -> Stack:
@@ -177,9 +184,13 @@ def _all_of(*jobs: Callable[[], object]) -> None:
             done.result()
 
 
-def _report_nodes(cluster: Cluster, step: Step, *, count: int) -> None:
+def _wait_for_base(kind: Kind, cluster: Cluster, record: StackRecord, step: Step, console: Console) -> None:
+    """Nodes, names and Redis; then, from a pod of that, the proof of the seal."""
     step.waiting("all nodes Ready and CoreDNS", deadline=120)
-    wait_for_nodes(cluster, count=count, deadline=120)
+    wait_for_nodes(cluster, count=len(kind.nodes()), deadline=120)
+    redis.wait_whole(cluster)
+    if record.sealed:
+        _require_sealed(kind, cluster, record.node_image, console)
 
 
 def _own_operator(settings: Settings, provided: Provided) -> kuberay.Release:

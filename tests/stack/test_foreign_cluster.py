@@ -66,7 +66,7 @@ def test_a_foreign_cluster_is_neither_sealed_nor_taken_nor_removed(chaos_run, fo
     assert theirs.nodes() == [node]
     assert not theirs.owned()
     with pytest.raises(ChaosError, match="isn't ours"):
-        theirs.create(chaos_run.stack.record.node_image, chaos_run.console)
+        theirs.create(chaos_run.stack.record.node_image, chaos_run.console, meanwhile=lambda: None)
     with pytest.raises(ChaosError, match="isn't ours"):
         stack.down(type(chaos_run.settings)(name=foreign), chaos_run.console)
     assert state(engine, node) == before

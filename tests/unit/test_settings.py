@@ -58,7 +58,6 @@ def test_without_options_the_documented_defaults_hold(tmp_path):
     assert settings.results.is_dir()
     assert settings.keep
     assert not settings.open_egress
-    assert settings.workers == 2
 
 
 def test_every_option_is_read():

@@ -1,6 +1,7 @@
 """What the cluster is made from, and whose cluster it is. Docker and kind are fakes."""
 
 import stat
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -50,7 +51,12 @@ def engine():
 @pytest.fixture
 def kind(engine, program):
     program(
-        "kind", 'echo "$@" > "$0.called"; env > "$0.env"; while [ "$1" != --kubeconfig ]; do shift; done; echo x > "$2"'
+        "kind",
+        """
+        if [ "$1" = get ]; then echo "$@" > "$0.asked"; echo a kubeconfig; exit; fi
+        echo "$@" > "$0.called"; env > "$0.env"
+        while [ "$1" != --kubeconfig ]; do shift; done; echo kinds > "$2"
+        """,
     )
     return Kind("demo", engine, program("kind-path", 'exec kind "$@"'), program("kubectl", ""))
 
@@ -63,7 +69,7 @@ def ours(engine):
 
 @pytest.fixture
 def created(kind, console, tmp_path):
-    kind.create("node:1", console)
+    kind.create("node:1", console, meanwhile=lambda: None)
     read = lambda name: (tmp_path / "bin" / name).read_text()  # noqa: E731
     return SimpleNamespace(
         called=read("kind.called").split(),
@@ -85,8 +91,46 @@ def test_the_cluster_is_made_on_a_network_of_its_own_with_a_private_kubeconfig(c
     assert engine.networks == {"demo-net": {STACK_LABEL: "demo", FOLDER_LABEL: str(kind.folder.root)}}
     assert "KIND_EXPERIMENTAL_DOCKER_NETWORK=demo-net" in created.environment
     assert created.called[:6] == ["create", "cluster", "--name", "demo", "--image", "node:1"]
-    assert created.called[created.called.index("--kubeconfig") + 1] == str(kind.folder.kubeconfig)
+    assert kind.folder.kubeconfig.read_text() == "a kubeconfig\n"
     assert stat.S_IMODE(kind.folder.kubeconfig.stat().st_mode) == 0o600
+    theirs = Path(created.called[created.called.index("--kubeconfig") + 1])
+    assert theirs.parent == kind.folder.root, "not the user's"
+    assert not theirs.exists()
+
+
+def test_what_is_done_meanwhile_begins_once_while_the_workers_are_joining(kind, program, console, tmp_path):
+    program(
+        "kind",
+        """
+        if [ "$1" = get ]; then echo a kubeconfig; exit; fi
+        echo ' * Joining worker nodes'; echo ' * Joining worker nodes, still'
+        for _ in $(seq 100); do [ -e "$(dirname "$0")/begun" ] && exit; sleep 0.1; done
+        exit 1
+        """,
+    )
+    seen = []
+
+    def meanwhile():
+        seen.append(kind.folder.kubeconfig.read_text())
+        (tmp_path / "bin" / "begun").touch()
+
+    kind.create("node:1", console, meanwhile=meanwhile)
+    assert seen == ["a kubeconfig\n"]
+
+
+def test_what_fails_meanwhile_is_raised_once_the_cluster_is_made(kind, console):
+    def meanwhile():
+        raise StackError("kubectl apply failed")
+
+    with pytest.raises(StackError, match="kubectl apply failed"):
+        kind.create("node:1", console, meanwhile=meanwhile)
+    assert kind.folder.kubeconfig.exists()
+
+
+def test_a_cluster_without_a_kubeconfig_is_told(kind, program, console):
+    program("kind", '[ "$1" != get ] || { echo no such cluster >&2; exit 1; }')
+    with pytest.raises(StackError, match="no such cluster"):
+        kind.create("node:1", console, meanwhile=lambda: None)
 
 
 def test_the_api_server_listens_on_loopback_and_no_other_cni_is_installed(created):
@@ -159,7 +203,7 @@ def test_the_kubelet_goes_on_where_it_may_not_raise_limits(kind, monkeypatch, ma
 def test_kinds_own_words_are_in_the_error(engine, program, console):
     failing = Kind("demo", engine, program("kind", 'echo "ERROR: no room" >&2; exit 1'), program("kubectl", ""))
     with pytest.raises(StackError, match="ERROR: no room") as failed:
-        failing.create("node:1", console)
+        failing.create("node:1", console, meanwhile=lambda: None)
     assert "kind.log" in failed.value.fix
 
 
@@ -182,7 +226,7 @@ def test_deletion_takes_nodes_network_and_files_and_may_be_repeated(kind, engine
 def test_a_cluster_of_somebody_else_is_neither_used_nor_removed(kind, engine, console, networks):
     engine.nodes, engine.networks = NODES, networks
     with pytest.raises(BusyError, match="isn't ours"):
-        kind.create("node:1", console)
+        kind.create("node:1", console, meanwhile=lambda: None)
     with pytest.raises(StackError, match="isn't ours"):
         kind.delete()
     assert engine.nodes == NODES
