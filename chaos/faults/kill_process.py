@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from chaos.errors import NoEffect, NotReached, StackError
 from chaos.faults.base import Fault, Reach
 from chaos.faults.inside import running_container
+from chaos.faults.processes import Process, processes, started_by
 from chaos.waiting import until
 
 # Of all processes on the node, those in the PID namespace of the container's main process that bear the name.
@@ -23,17 +24,12 @@ for process in /proc/[0-9]*; do
 done
 exit $found
 """
-# By the pod's UID in the control group's path, since a container that restarts has another PID namespace. With a port, in
-# hexadecimal as the kernel's table of sockets has it, only those in whose network somebody listens there (state 0A).
-_COUNT_BY_NAME = """
-uid=$(echo "$1" | tr - _); count=0
-for process in /proc/[0-9]*; do
-  [ "$(cat "$process/comm" 2>/dev/null)" = "$0" ] || continue
-  grep -q -e "$1" -e "$uid" "$process/cgroup" 2>/dev/null || continue
-  [ -z "$2" ] || cat "$process/net/tcp" "$process/net/tcp6" 2>/dev/null | grep -q ":$2 [0-9A-F]*:0000 0A" || continue
-  count=$((count + 1))
+# Whether somebody listens (state 0A) on the port, in hexadecimal as the kernel's table of sockets has it, in a process' network.
+_LISTENS = """
+for process; do
+  cat "/proc/$process/net/tcp" "/proc/$process/net/tcp6" 2>/dev/null | grep -q ":$0 [0-9A-F]*:0000 0A" && exit
 done
-echo $count
+exit 1
 """
 _END_SECONDS = 30  # one that is asked to end finishes what it is at
 _RESTART_SECONDS = 60  # the kubelet's sync, and its back-off of 10 s and 20 s on the second and third restart
@@ -81,7 +77,7 @@ class KillProcess(Fault):
         container = running_container(reach.cluster, self.node, self.uid, self.container)
         if container is None:
             raise StackError(f"no running container {self.container} of pod {self.pod} on {self.node}")
-        if self.port and not self.left(reach):
+        if self.port and not self.served_by(reach):
             raise StackError(f"no {self.process} in {self.pod} listens on port {self.port}")
         main = str(container[1])
         command = (
@@ -101,7 +97,7 @@ class KillProcess(Fault):
         that nobody listens on its port any more.
         """
         if self.process:
-            return self._prove_process_gone(reach)
+            return self._prove_process_gone(reach, since)
         try:
             entry = reach.writer.wait_for(
                 lambda e: e["what"] == "object" and e.get("uid") == self.uid and self._ended(e["object"]) is not None,
@@ -113,22 +109,33 @@ class KillProcess(Fault):
         assert ended is not None
         return {"exit_code": ended["exitCode"], "finished": ended["finishedAt"], "entry": entry["n"]}
 
-    def _prove_process_gone(self, reach: Reach) -> dict[str, Any]:
+    def _prove_process_gone(self, reach: Reach, since: int) -> dict[str, Any]:
+        # A container that restarts has another of that name, perhaps before this is looked at.
+        struck = started_by(reach.writer.entries(since)[0]["wall"])
         try:
             until(
-                lambda: not self.left(reach),
+                lambda: all(process.started > struck for process in self.served_by(reach)),
                 what=f"the end of {self.process} in {self.pod}", deadline=_END_SECONDS,
             )  # fmt: skip
         except NotReached as late:
             raise NoEffect(str(late)) from late
-        seen = {"port": self.port, "listening": False} if self.port else {"gone": True}
-        return {"process": self.process, **seen}
+        return {"process": self.process, **({"port": self.port, "listening": False} if self.port else {"ended": True})}
 
-    def left(self, reach: Reach) -> int:
-        """How many processes of that name the pod has; with a port, while somebody listens there."""
-        port = [f"{self.port:04X}"] if self.port else []
-        counted = reach.cluster.node_exec(self.node, ["sh", "-c", _COUNT_BY_NAME, self.process, self.uid, *port])
-        return int(counted.require("a look at processes"))
+    def served_by(self, reach: Reach) -> list[Process]:
+        """The pod's living processes of that name; with a port, none when nobody listens there.
+
+        By the pod's UID, since a container that restarts has another PID namespace.
+        """
+        found = [
+            process
+            for process in processes(reach.cluster, self.node, self.uid)
+            if process.name == self.process and process.state not in "ZX"
+        ]
+        if not self.port or not found:
+            return found
+        numbers = [str(process.pid) for process in found]
+        listens = reach.cluster.node_exec(self.node, ["sh", "-c", _LISTENS, f"{self.port:04X}", *numbers])
+        return found if listens.ok else []
 
     def _ended(self, pod: dict[str, Any]) -> dict[str, Any] | None:
         for status in pod.get("status", {}).get("containerStatuses") or []:

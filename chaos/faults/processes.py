@@ -7,6 +7,7 @@ ID. A process is its number *and* its start time: a number that was given out ag
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,6 +61,12 @@ def processes(cluster: Cluster, node: str, owner: str) -> list[Process]:
     if not listed.ok and not runs(cluster, node):
         return []
     return parse(listed.require(f"the processes of {owner} on {node}").decode(errors="replace"))
+
+
+def started_by(wall: float) -> int:
+    """The kernel's ticks at a time of the clock, in seconds since 1970; for nodes that this machine carries."""
+    ago = time.time() - wall
+    return int((time.clock_gettime(time.CLOCK_BOOTTIME) - ago) * _TICKS_A_SECOND)
 
 
 def parse(listed: str) -> list[Process]:

@@ -78,7 +78,7 @@ def test_a_process_that_lingers_has_ended_once_nobody_listens_on_its_port(cluste
     background = ["sh", "-c", 'python3 -c "$0" >/dev/null 2>&1 &', _LINGERS]
     cluster.exec(where["namespace"], where["name"], background, timeout=20).require("a process beside the main one")
     listens = KillProcess.of(pod, signal="TERM", process="lingers", port=7001)
-    until(lambda: listens.left(inject.reach) == 1, what="it listens", deadline=20)
+    until(lambda: listens.served_by(inject.reach), what="it listens", deadline=20)
     elsewhere = KillProcess.of(pod, signal="TERM", process="lingers", port=7002)
     with pytest.raises(StackError, match="listens on port 7002"), inject(elsewhere):
         pytest.fail("nobody listens there")

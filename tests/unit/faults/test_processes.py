@@ -10,11 +10,13 @@ import pytest
 from chaos.errors import NoEffect, StackError
 from chaos.faults import load
 from chaos.faults.cpu_pressure import CpuPressure
+from chaos.faults.kill_process import KillProcess
 from chaos.faults.load import leaves, marked
 from chaos.faults.memory_pressure import MemoryPressure
 from chaos.faults.processes import Process, parse, processes, signal
 from chaos.faults.stop_process import StopProcess
 from chaos.faults.undo import Undo, perform
+from chaos.history.entry import What
 
 EVERYTHING = ":/"
 STAT = "42 (a) b (c) T 7 42 42 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 1 0 987654 1000 200 18446744073709551615"
@@ -131,6 +133,64 @@ def test_nothing_to_stop_is_told(local_node, child, pod, reach):
         StopProcess.of(pod()).undo(reach(local_node()))
     with pytest.raises(StackError, match="no process kuberay-nobody"):
         StopProcess.of(pod(), process="kuberay-nobody").undo(reach(local_node(main=child.pid)))
+
+
+# --- an end by name
+
+
+@pytest.fixture
+def nap(tmp_path):
+    """A function that starts a process with a name of its own, long enough after the one before to tell them apart."""
+    program = tmp_path / "kuberay-nap"
+    program.symlink_to("/bin/sleep")
+    naps = []
+
+    def start():
+        time.sleep(0.05)
+        naps.append(subprocess.Popen([program, "60"]))
+        time.sleep(0.05)
+        return naps[-1]
+
+    yield start
+    for each in naps:
+        each.kill()
+        each.wait()
+
+
+@pytest.fixture
+def struck(local_node, child, pod, reach, writer, monkeypatch):
+    """A function that gives what a process is killed by, and the number of the entry that says so."""
+    monkeypatch.setattr("chaos.faults.kill_process._END_SECONDS", 0.5)
+
+    def strike(**more):
+        here = reach(local_node(main=child.pid))
+        return here, KillProcess.of(pod(), process="kuberay-nap", **more), writer.write(What.NOTE, text="record")["n"]
+
+    return strike
+
+
+def test_a_process_that_was_ended_has_ended_be_there_a_successor_of_its_name(nap, struck):
+    first = nap()
+    here, fault, since = struck()
+    fault.apply(here)
+    first.wait()
+    nap()
+    assert fault.prove(here, since) == {"process": "kuberay-nap", "ended": True}
+
+
+def test_a_process_that_nobody_has_reaped_has_ended(nap, struck):
+    nap()
+    here, fault, since = struck()
+    fault.apply(here)
+    assert fault.prove(here, since)["ended"]
+
+
+def test_a_process_that_goes_on_is_no_effect(nap, struck):
+    nap()
+    here, fault, since = struck(signal="CONT")
+    fault.apply(here)
+    with pytest.raises(NoEffect, match="the end of kuberay-nap"):
+        fault.prove(here, since)
 
 
 # --- loads
