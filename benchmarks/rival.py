@@ -99,11 +99,12 @@ def same_actions(run):
         lab.functional_again({ft: ["counter"]})
     lab.settle({ft: ["counter"]})
     uid = ft.get(lab.cluster)["metadata"]["uid"]
-    lab.cluster.delete("rayclusters", ft.namespace, ft.name)
-    lab.seen(
-        lambda e: e["what"] == "object" and e.get("uid") == uid and e["change"] == "DELETED",
-        what="the RayCluster gone", deadline=120, since=head.began,
-    )  # fmt: skip
+    # A fault as well, so that what the deletion does is not of the head's window.
+    with lab.inject(lab.delete_cluster(ft)) as deletion:
+        lab.seen(
+            lambda e: e["what"] == "object" and e.get("uid") == uid and e["change"] == "DELETED",
+            what="the RayCluster gone", deadline=120, since=deletion.began,
+        )  # fmt: skip
     left = keys_of(lab, uid)
     seconds = time.monotonic() - began
     a = cluster_target(ft)

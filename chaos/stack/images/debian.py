@@ -15,8 +15,10 @@ from chaos.stack import engine as docker_engine
 from chaos.stack.images import cache
 
 SUITE = "bookworm"
-# Nobody reads them there, and they would be a fifth of the tree.
-_UNREAD = ("man", "doc", "locale", "info")
+# Nobody reads them there, and they would be a third of the tree's files, each of which is unpacked on every node.
+_UNREAD = ("man", "doc", "locale", "info", "zoneinfo", "bash-completion", "lintian")
+# The tree is merged from its start; otherwise a package that merges it brings all of Perl along.
+_MERGED = ["--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr"]
 
 NODES = {
     "kind": (
@@ -56,11 +58,11 @@ def _tree(of: str, packages: dict[str, str], show: cache.Show) -> Path:
             docker_engine.install_packages("mmdebstrap")
         log = cache.logs() / f"debian-{of}.log"
         run_logged(
-            ["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}",
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}", *_MERGED,
              "--aptopt=Acquire::Languages \"none\"", *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNREAD),
              SUITE, f"{result}.tar"],
             log=log, timeout=1200, error=ImageError, fix=f"see {log}; Debian's package mirror must be reachable",
         )  # fmt: skip
         Path(f"{result}.tar").rename(result)
 
-    return cache.cached("debian", f"{SUITE}-{of}-{cache.key(wanted, _UNREAD)}.tar", make, show=show)
+    return cache.cached("debian", f"{SUITE}-{of}-{cache.key(wanted, _UNREAD, _MERGED)}.tar", make, show=show)
