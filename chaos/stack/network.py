@@ -20,6 +20,7 @@ from functools import partial
 from chaos.errors import StackError
 from chaos.stack.cluster import Cluster
 from chaos.stack.engine import Engine
+from chaos.waiting import until
 
 SERVICE_CIDR = "10.96.0.0/16"  # kind's default
 
@@ -64,6 +65,9 @@ COREFILE = """cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
 }
 """
 
+# In a stack that is just being stood up: until nodes are Ready, and images unpacked.
+_POD_SECONDS = 120.0
+
 # What bash can connect to is reached, whatever it then says. Refused, unreachable and silent are all the same: not reached.
 _CONNECT = 'exec 3<>"/dev/tcp/$0/$1"'
 _GREETING = "outside"
@@ -104,6 +108,16 @@ def answer_cluster_names_only(cluster: Cluster) -> None:
     )
 
 
+def wait_for_names(cluster: Cluster, pod: tuple[str, str, str]) -> None:
+    """Waits until the pod runs and is told names of the cluster. Raises `StackError`."""
+    lookup = ["getent", "hosts", "kubernetes.default.svc.cluster.local"]
+    until(
+        lambda: _ok_in_pod(cluster, pod, lookup),
+        what=f"an answer to the pod {pod[0]}/{pod[1]}, which asks for a name of the cluster",
+        deadline=_POD_SECONDS, every=1, error=StackError,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Leak:
     """A probe that got out."""
@@ -119,6 +133,7 @@ def prove_sealed(
 
     Targets: a listener of ours on another Docker network, a service without endpoints, and an outside name.
     """
+    wait_for_names(cluster, pod)  # before, it shows nothing that the pod is told no others
     with _outside_listener(engine, network) as (address, port):
         _require_control(engine, network, image, address, port)
         hole = _endpointless(cluster)

@@ -2,8 +2,10 @@
 
 ::
 
-    engine ─▶ images ─▶ kind's control plane ─┬▶ kind's workers ─▶ seal ─┬▶ CNI, names, Redis ─▶ proof of the seal ─┬▶ record
-                                              └▶ all manifests           └▶ KubeRay leads                           ┘
+    engine ─▶ images ─▶ kind's control plane ─┬▶ kind's workers ─┬▶ seal, and its proof ─┬▶ record
+                                              └▶ all manifests ──┼▶ CNI, names           │
+                                                                 ├▶ KubeRay              │
+                                                                 └▶ Redis ───────────────┘
 
 A stack that is up, healthy and of the same inputs is used again. One that isn't is reported, and replaced on request.
 """
@@ -111,12 +113,12 @@ def up(settings: Settings, console: Console) -> Stack:
         meanwhile=lambda: _install(_cluster(kind, engine), settings, provided, sealed=record.sealed),
     )  # fmt: skip
     cluster = _cluster(kind, engine)
-    if record.sealed:
-        network.seal(engine, kind.nodes())
-    with console.step("Network, storage, KubeRay and Redis", expect=35) as step:
+    with console.step("Network, storage, KubeRay and Redis", expect=30) as step:
         _all_of(
+            lambda: _wait_for_nodes(kind, cluster, step),
+            lambda: _seal(kind, cluster, node_image, console) if record.sealed else None,
             lambda: kuberay.wait_leads(cluster),
-            lambda: _wait_for_base(kind, cluster, record, step, console),
+            lambda: redis.wait_whole(cluster),
         )
     record.save(record_path(kind.folder.root))
     return Stack(settings, engine, kind, cluster, source, provided, record)
@@ -184,13 +186,15 @@ def _all_of(*jobs: Callable[[], object]) -> None:
             done.result()
 
 
-def _wait_for_base(kind: Kind, cluster: Cluster, record: StackRecord, step: Step, console: Console) -> None:
-    """Nodes, names and Redis; then, from a pod of that, the proof of the seal."""
+def _wait_for_nodes(kind: Kind, cluster: Cluster, step: Step) -> None:
     step.waiting("all nodes Ready and CoreDNS", deadline=120)
     wait_for_nodes(cluster, count=len(kind.nodes()), deadline=120)
-    redis.wait_whole(cluster)
-    if record.sealed:
-        _require_sealed(kind, cluster, record.node_image, console)
+
+
+def _seal(kind: Kind, cluster: Cluster, node_image: str, console: Console) -> None:
+    network.seal(kind.engine, kind.nodes())
+    network.wait_for_names(cluster, redis.PROBE_POD)
+    _require_sealed(kind, cluster, node_image, console)
 
 
 def _own_operator(settings: Settings, provided: Provided) -> kuberay.Release:
