@@ -16,9 +16,10 @@ FAULT = ImageCold("n1", "some-image")
 class Node:
     """Unpacked layers, each with what it stands on; ``top`` is the image's last one."""
 
-    def __init__(self, layers, *, top="c", leaving=0):
+    def __init__(self, layers, *, top="c", leaving=0, collected=()):
         self.layers = dict(layers)
         self.top = top
+        self.collected = collected  # layers that the runtime removes itself, between a look and the removal
         self.leaving = leaving  # looks until the container that uses the image is gone
 
     def node_exec(self, node, argv, *, stdin=None, timeout=30):
@@ -32,6 +33,9 @@ class Node:
         if what == "info":
             told = {"Name": layer, "Parent": self.layers[layer]} if self.layers[layer] else {"Name": layer}
             return Executed(0, json.dumps(told).encode(), b"")
+        if layer in self.collected:
+            del self.layers[layer]
+            return Executed(1, b"", f"ctr: snapshot {layer} does not exist: not found".encode())
         if self.leaving and layer == self.top:
             self.leaving -= 1
             return Executed(1, b"", b"cannot remove snapshot with child: failed precondition")
@@ -54,6 +58,12 @@ def test_what_is_unpacked_of_the_image_alone_goes():
 
 def test_nothing_is_left_of_an_image_that_shares_nothing():
     node = Node({"a": "", "b": "a", "c": "b"})
+    FAULT.apply(reach(node))
+    assert node.layers == {}
+
+
+def test_layers_that_the_runtime_removes_itself_are_gone_all_the_same():
+    node = Node({"a": "", "b": "a", "c": "b"}, collected=("b",))
     FAULT.apply(reach(node))
     assert node.layers == {}
 
