@@ -16,8 +16,8 @@ from chaos.stack.cluster import Cluster, Object
 from chaos.waiting import until
 
 _SNAPSHOTS = ["ctr", "--namespace", "k8s.io", "snapshots"]
-# A container of a pod that was just deleted is removed by the kubelet's next look.
-_UNUSED_SECONDS = 30.0
+# The kubelet removes the containers of pods that are gone when it next cleans up, which it does every minute.
+_UNUSED_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
