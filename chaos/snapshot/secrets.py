@@ -22,9 +22,11 @@ _NO_SECRET = re.compile(
     r"secretKeyRef|secretName|serviceAccountToken|automount|_FILE$|name$|tokenExpiration", re.IGNORECASE
 )
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:([^/@\s]+)@")
+# What follows in the same line; of Redis' own command, a word for itself in capitals. A call is no password, but code.
 _IN_TEXT = re.compile(
-    r"(?:requirepass|masterauth|sentinel auth-pass \S+|--redis-password[= ]|\bAUTH|passw(?:or)?d[\"']?\s*[:=])\s*"
-    r"[\"']?([^\s\"'$,}]{4,})",
+    r"(?:(?:requirepass|masterauth|sentinel auth-pass \S+|--redis-password|(?-i:\bAUTH))[ \t=]+"
+    r"|passw(?:or)?d[\"']?[ \t]*[:=][ \t]*)"
+    r"[\"']?([^\s\"'$,}(){]{4,}+)(?!\()",
     re.IGNORECASE,
 )
 _BEARER = re.compile(rb"(?i)(authorization:\s*bearer\s+|bearer\s+)[A-Za-z0-9._~+/=-]{16,}")
@@ -42,10 +44,19 @@ def redacted(snapshot: Snapshot) -> Snapshot:
             redactor.add(secret)
     return replace(
         snapshot,
-        objects={r: [redactor.value(_blanked(o)) for o in objects] for r, objects in snapshot.objects.items()},
-        ray={key: redactor.value(_blanked(said)) for key, said in snapshot.ray.items()},
+        objects={r: [_cleaned(_blanked(o), redactor) for o in objects] for r, objects in snapshot.objects.items()},
+        ray={key: _cleaned(_blanked(said), redactor) for key, said in snapshot.ray.items()},
         logs={of: _of_log(redactor.data(data)) for of, data in snapshot.logs.items()},
     )
+
+
+def _cleaned(value: Any, redactor: Redactor) -> Any:
+    """A value without the secrets. Keys stay: they are names of fields, and a weak password is like a part of one."""
+    if isinstance(value, dict):
+        return {key: _cleaned(item, redactor) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(item, redactor) for item in value]
+    return redactor.value(value)
 
 
 def _of_log(data: bytes) -> bytes:

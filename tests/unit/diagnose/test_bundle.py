@@ -12,7 +12,7 @@ import urllib3
 from chaos import cli
 from chaos.errors import UsageError
 from chaos.snapshot import bundle, take
-from chaos.snapshot.secrets import redacted
+from chaos.snapshot.secrets import found, redacted
 from chaos.snapshot.snapshot import LogOf, Snapshot
 from chaos.stack.cluster import Cluster
 
@@ -75,6 +75,51 @@ def test_secrets_are_taken_out_wherever_they_are(world, tmp_path):
     assert b"redis-auth" in everything
     assert b"save 60 1" in everything
     assert redacted(world.snapshot()).objects["pods"][0]["status"] == world.head["status"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "requirepass swordfish",
+        'requirepass "swordfish"',
+        "masterauth swordfish",
+        "sentinel auth-pass ray swordfish",
+        "ray start --redis-password=swordfish --block",
+        "ray start --redis-password swordfish --block",
+        "redis-cli AUTH swordfish",
+        "password: swordfish",
+        "password='swordfish'",
+        '{"password": "swordfish"}',
+        "export REDIS_PASSWORD=swordfish",
+    ],
+)
+def test_a_secret_in_a_text_is_found(text):
+    assert set(found({"data": text})) == {"swordfish"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "authOptions",
+        "authentication:\n  anonymous: false",
+        "--authorization-mode=Node",
+        "certificate-authority-data: abcdef",
+        "if not password:\n    return",
+        'password = (os.environ.get("X") or "")',
+        "password = get_password()",
+        "sentinel auth-pass ray $PASSWORD",
+    ],
+)
+def test_what_only_looks_like_one_is_left(text):
+    assert list(found({"data": text})) == []
+
+
+def test_a_password_that_is_a_part_of_a_fields_name_takes_nothing_from_it(world):
+    """Nor does the name of KubeRay's field ``authOptions``, which a bundle lists, make ``Options`` a secret."""
+    world.cluster["spec"]["authOptions"] = {"mode": "token"}
+    world.cluster["spec"]["gcsFaultToleranceOptions"]["redisPassword"] = {"value": "Tolerance"}
+    [cluster] = redacted(world.snapshot()).objects["rayclusters"]
+    assert cluster["spec"]["gcsFaultToleranceOptions"]["redisPassword"] == {"value": "[redacted]"}
 
 
 def test_what_is_no_bundle_is_said(tmp_path):
