@@ -1,8 +1,6 @@
 """``python -m chaos`` is the ``kuberay-chaos`` command."""
 
-import sys
-
-from chaos.cli import main
+from chaos.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

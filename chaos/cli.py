@@ -7,30 +7,36 @@ as one message and the exit code of its kind (`chaos.errors`).
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from chaos import __version__
 from chaos.console import Console
-from chaos.errors import ChaosError, EngineError, StackError, UsageError
+from chaos.errors import ChaosError, EngineError, StackError, UsageError, own_fault
 from chaos.locks import hold
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Option, Settings, add_run_arguments, add_stack_arguments
-from chaos.signals import Interrupted, handled
+from chaos.signals import HANDLED, Interrupted, handled
 
 MEANINGS = {
     0: "every claim holds, or isn't applicable to these versions",
     1: "a claim is broken",
     2: "nothing is broken, but something could not be judged",
     3: "the request was wrong; nothing was touched",
-    4: "the stack could not be stood up",
+    4: "the stack could not be stood up, or kuberay-chaos itself failed",
     130: "interrupted; faults were undone and results written",
     143: "terminated; faults were undone and results written",
 }
+
+
+# Errors of the system that are about the path that was given.
+_WRONG_PATH = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,22 +46,63 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the process's exit code."""
-    console = Console()
+    _open_closed_streams()
     try:
-        arguments = _parser().parse_args(argv)
-        verb: Callable[[argparse.Namespace, Console], int] = arguments.verb
         with handled():
-            code = verb(arguments, console)
+            arguments = _parser().parse_args(argv)
+            verb: Callable[[argparse.Namespace, Console], int] = arguments.verb
+            return verb(arguments, Console())
     except ChaosError as problem:
-        Console(sys.stderr).fail(problem)
-        code = problem.exit_code
+        return _failed(problem)
     except Interrupted as interrupt:
-        console.info(f"interrupted by {interrupt}")
-        code = interrupt.exit_code
+        Console().info(f"interrupted by {interrupt}")
+        return interrupt.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    return code
+        return 141
+    except OSError as problem:
+        return _failed(_of_the_system(problem))
+    except Exception as fault:
+        return _failed(own_fault("nothing more was done", fault))
+
+
+_PROCESS = ExitStack()  # never closed: what it holds is for as long as the process lives
+
+
+def command() -> NoReturn:
+    """The process: `main`, and a second signal, or one that comes when all is done, changes nothing about how it ends."""
+    _PROCESS.enter_context(handled())
+    code = main()
+    for number in HANDLED:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        sys.stdout.flush()
+    except OSError as problem:  # what was printed last could not be written
+        code = 141 if isinstance(problem, BrokenPipeError) else _failed(_of_the_system(problem))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _failed(problem: ChaosError) -> int:
+    Console(sys.stderr).fail(problem)
+    return problem.exit_code
+
+
+def _of_the_system(problem: OSError) -> ChaosError:
+    """What the system refused and nobody expected: of a path that was given, or of this machine."""
+    what = f"{str(problem.filename)[:200]}: {problem.strerror}" if problem.filename else str(problem)
+    if problem.errno in _WRONG_PATH:
+        return UsageError(what, fix="give another path")
+    return StackError(what, fix="look at permissions, free space and limits of this machine")
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed before the start is none for Python: what would be printed there goes nowhere."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115  # for as long as the process lives
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,7 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     add_run_arguments(run)
     add("list", _list, "list claims, experiments and arms").add_argument("--json", action="store_true", help="as JSON")
     add_stack_arguments(add("heal", _heal, "undo what a run that died left behind"))
-    recheck = add("recheck", _recheck, "judge a stored history again, by the checks of this release")
+    recheck = add(
+        "recheck", _recheck, "judge a stored history again by the checks of this release, and replace its reports"
+    )
     recheck.add_argument("run", type=Path, help="a folder of results")
     _add_readers(verbs, add)
     images = verbs.add_parser("images", help="work with images", description="work with images")
@@ -163,31 +212,52 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
 
     settings = Settings.from_args(arguments)
     _require_expression(settings.select)
-    words = ["--pyargs", "chaos.experiments", "-p", "no:terminal", "-p", "no:cacheprovider", "-s", "-o", "addopts="]
-    words += ["-k", settings.select] if settings.select else []
+    # Whoever runs this stands among files of their own: no configuration, no conftest.py and no option of theirs is meant.
+    words = ["--pyargs", "chaos.experiments", f"--rootdir={Path(__file__).parent}", "-c", os.devnull, "--noconftest"]
+    words += ["-p", "no:terminal", "-p", "no:cacheprovider", "-s"]
+    words += [f"-k{settings.select}"] if settings.select else []
     words += _forwarded(arguments, (*STACK_OPTIONS, *RUN_OPTIONS))
     words += [f"--chaos-seed={settings.seed}"] if not getattr(arguments, "seed", None) else []
-    code = int(pytest.main(words))
+    with _without("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+        code = int(pytest.main(words))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         making = f" and makes a {' or '.join(settings.own)}" if settings.own else ""
         raise UsageError(
             f"no experiment of level {settings.level} matches {settings.select!r}{making}",
             fix="`kuberay-chaos list` names them all",
         )
-    if settings.dry_run and code == 0:
+    if settings.dry_run:
         console.info("\nnothing was done")
-        return 0
+        return code
     return _explain(code, console)
+
+
+@contextmanager
+def _without(*variables: str) -> Iterator[None]:
+    kept = {name: os.environ.pop(name) for name in variables if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+_WORD = r"[\w:+\-.\[\]\\/]+"  # as pytest has it
 
 
 def _require_expression(select: str) -> None:
     """Refuse what pytest's -k can't read, for which pytest has an exit code of another meaning than ours."""
-    operands = re.sub(r"[^\s()]+", lambda word: word[0] if word[0] in {"and", "or", "not"} else "True", select)
+    tokens = re.findall(rf"{_WORD}|\S", select)
+    # A word is a value; what would then be a call, or an empty tuple, is wrong all the same.
+    values = " ".join(token if token in {"and", "or", "not", "(", ")"} else "1" for token in tokens)
+    wrong = re.search(r"[1)] \(|\( \)", values)
     try:
-        compile(operands.strip() or "True", "-k", "eval")
+        if wrong or not all(re.fullmatch(rf"{_WORD}|[()]", token) for token in tokens):
+            raise SyntaxError
+        compile(values or "1", "-k", "eval")
     except SyntaxError:
         raise UsageError(
-            f"-k {select!r} is not an expression", fix="parts of names, joined by and, or, not and parentheses"
+            f"-k {select!r} is not an expression",
+            fix="parts of experiments' names, as `kuberay-chaos list` has them, joined by and, or, not and parentheses",
         ) from None
 
 
@@ -235,8 +305,9 @@ def _heal(arguments: argparse.Namespace, console: Console) -> int:
 def _recheck(arguments: argparse.Namespace, console: Console) -> int:
     from chaos.reports.recheck import recheck  # noqa: PLC0415
 
-    verdicts, code = recheck(arguments.run)
+    verdicts, code = recheck(arguments.run, console.info)
     console.table(verdicts)
+    console.info(f"the reports in {arguments.run} are replaced")
     return _explain(code, console)
 
 

@@ -308,8 +308,8 @@ def clusters(patient: Patient) -> Iterator[Diagnosis]:
     if name in patient.kind_clusters and not stack_dir(name).is_dir():
         yield _fail(
             "clusters",
-            f"there is a kind cluster {name} that was not made here",
-            f"use another name (--name), or delete it: kind delete cluster --name {name}",
+            f"there is a kind cluster {name} that is not known here: another user's, or another state folder's",
+            f"use another name (--name); if nobody needs it any more, delete it: kind delete cluster --name {name}",
         )
     elif others:
         yield _ok("clusters", f"other kind clusters, which are left alone: {', '.join(others)}")
@@ -385,6 +385,22 @@ def kernel_features(patient: Patient) -> Iterator[Diagnosis]:
 
 
 # --- room -----------------------------------------------------------------------------------------------------------
+
+
+def folders(patient: Patient) -> Iterator[Diagnosis]:
+    """Where the cache and the state are kept."""
+    kept = (("cache", cache_dir(), "KUBERAY_CHAOS_CACHE"), ("state", state_dir(), "KUBERAY_CHAOS_STATE"))
+    refused = [
+        (what, path, variable, why)
+        for what, path, variable in kept
+        if (why := patient.machine.refuses_files(str(path)))
+    ]
+    for what, path, variable, why in refused:
+        yield _fail(
+            "folders", f"nothing can be written to {path} ({what}): {why}", f"choose another folder with {variable}"
+        )
+    if not refused:
+        yield _ok("folders", f"cache in {kept[0][1]}, state in {kept[1][1]}")
 
 
 def disk(patient: Patient) -> Iterator[Diagnosis]:
@@ -512,6 +528,7 @@ CHECKUPS: tuple[Checkup, ...] = (
     inotify,
     open_files,
     kernel_features,
+    folders,
     disk,
     memory,
     processors,

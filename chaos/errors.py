@@ -19,6 +19,8 @@
 Each carries what happened in ``args[0]`` and, where there is one, what to do next in ``fix``.
 """
 
+import traceback
+
 
 class ChaosError(Exception):
     """Base of all; ``exit_code`` is what the command exits with when the error ends it."""
@@ -84,3 +86,12 @@ class FeatureMissing(Unjudged):
 
 class NotReached(Unjudged):
     """Something awaited did not come within its deadline."""
+
+
+def own_fault(what: str, fault: Exception) -> StackError:
+    """A fault of this program, as the one message that it comes to."""
+    return StackError(
+        f"{what}: {type(fault).__name__}: {fault}",
+        fix="this is a fault of kuberay-chaos; please report it with the traceback below\n"
+        + "".join(traceback.format_exception(fault)[-4:]),
+    )

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import tenacity
 
-from chaos.errors import BusyError
+from chaos.errors import BusyError, StackError
 
 # flock() itself cannot be given a time limit, so waiting for a lock is asking again. Even without a wait it is asked
 # again for a moment, since `abandoned` takes the lock for an instant to see whether it is free.
@@ -49,7 +49,13 @@ def hold(path: Path, *, who: str, wait: float = 0, tell: Callable[[str], None] =
     Makes the folder if need be. Whom it waits for is told once. Raises `BusyError`, which names the other run, when the
     lock stays taken that long.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StackError(
+            f"{path.parent} can't be made: {error.strerror}",
+            fix="choose another folder for state with KUBERAY_CHAOS_STATE",
+        ) from error
     try:
         try:
             descriptor = _acquire(path, LEAST_WAIT)

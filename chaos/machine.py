@@ -10,6 +10,7 @@ import gzip
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -58,6 +59,9 @@ class Machine(Protocol):
     def free_bytes(self, path: str) -> tuple[int, int] | None:
         """(file system's number, bytes free on it) of the path, or of its nearest parent that exists."""
 
+    def refuses_files(self, path: str) -> str:
+        """Why no file can be made in that folder, or in its nearest parent that exists; empty when one can."""
+
 
 class LocalMachine:
     """This machine."""
@@ -102,10 +106,21 @@ class LocalMachine:
         return os.environ.get(name)
 
     def free_bytes(self, path: str) -> tuple[int, int] | None:
-        place = Path(path).absolute()
-        while not place.exists() and place != place.parent:
-            place = place.parent
+        place = _nearest(path)
         try:
             return place.stat().st_dev, shutil.disk_usage(place).free
         except OSError:
             return None
+
+    def refuses_files(self, path: str) -> str:
+        try:
+            with tempfile.TemporaryFile(dir=_nearest(path)):
+                return ""
+        except OSError as error:
+            return error.strerror or str(error)
+
+
+def _nearest(path: str) -> Path:
+    """The path, or its nearest parent that exists."""
+    place = Path(path).absolute()
+    return next(each for each in (place, *place.parents) if each.exists())

@@ -17,10 +17,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from chaos.errors import UsageError
+
+
+def expanded(text: str) -> Path:
+    """A path as it was typed, with ``~`` written out. Raises UsageError for a user that doesn't exist."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{text}: {error}", fix="write the whole path") from error
+
 
 def _base(variable: str, xdg: str, fallback: str) -> Path:
     if chosen := os.environ.get(variable):
-        return Path(chosen).expanduser()
+        return expanded(chosen)
     home = os.environ.get(xdg)
     return (Path(home) if home else Path.home() / fallback) / "kuberay-chaos"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from chaos import workers
-from chaos.errors import ChaosError, StackError, UsageError
+from chaos.errors import ChaosError, UsageError, own_fault
 from chaos.experiment import MARKER, Declaration
 from chaos.lanes import Lanes, carried
 from chaos.machine import LocalMachine
@@ -182,7 +181,9 @@ class _Session:
         self.unjudged = False  # an experiment failed around its own body, where nothing judges it
         self.told = False  # in a dry run
         self.member = workers.member(config)  # of an xdist run, when this process is a worker of one
-        self.workers = workers.Workers(Path(config.getoption(f"{_PREFIX}results") or "results").expanduser().absolute())
+        self.workers = workers.Workers(
+            Path(os.path.expanduser(config.getoption(f"{_PREFIX}results") or "results")).absolute()
+        )
         self.signals = ExitStack()  # how signals are handled, from the first test until all is written
         self._closing = ExitStack()
 
@@ -230,7 +231,7 @@ class _Session:
                 self.failure = problem
                 raise
             except Exception as fault:  # ours, not the machine's: tried once, told in one message
-                self.failure = _own_fault("the stack could not be stood up", fault)
+                self.failure = own_fault("the stack could not be stood up", fault)
                 raise self.failure from fault
         return self.run
 
@@ -278,7 +279,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return None
     if not session.told:
         session.told = True
-        _tell(session, [each for each in item.session.items if isinstance(each, pytest.Function)])
+        try:
+            _tell(session, [each for each in item.session.items if isinstance(each, pytest.Function)])
+        except ChaosError as problem:
+            _exit(item.config, problem)
     return True
 
 
@@ -479,7 +483,7 @@ def _closed(ours: _Session, exitstatus: int) -> int:
     except ChaosError as problem:
         ours.failure = problem
     except Exception as fault:  # ours; the session has a summary to print all the same
-        ours.failure = _own_fault("the run could not be closed", fault)
+        ours.failure = own_fault("the run could not be closed", fault)
     else:
         _show(ours)
         return _exit_status(ours, exitstatus)
@@ -506,14 +510,6 @@ def _told(ours: _Session, name: str) -> workers.Told:
         left_out=_left_out(ours),
         ended=str(ended) if ended else "",
         exit_code=ended.exit_code if ended else 0,
-    )
-
-
-def _own_fault(what: str, fault: Exception) -> StackError:
-    return StackError(
-        f"{what}: {type(fault).__name__}: {fault}",
-        fix="this is a fault of kuberay-chaos; please report it with the traceback below\n"
-        + "".join(traceback.format_exception(fault)[-4:]),
     )
 
 

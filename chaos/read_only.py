@@ -10,6 +10,8 @@ import os
 import shutil
 from pathlib import Path
 
+import yaml
+
 from chaos import paths
 from chaos.errors import StackError, UsageError
 from chaos.settings import Settings
@@ -30,16 +32,28 @@ def cluster(arguments: argparse.Namespace) -> Cluster:
                 "no cluster was named, and no stack is up", fix="give --context NAME, or --kubeconfig FILE"
             )
         return _connected(file, None)
-    file = arguments.kubeconfig or _ambient()
+    file = arguments.kubeconfig or _ambient(arguments.context)
     if not file.is_file():
         raise UsageError(f"there is no kubeconfig {file}", fix="give another with --kubeconfig FILE")
     return _connected(file, arguments.context)
 
 
-def _ambient() -> Path:
-    """The first file that kubectl would read."""
-    named = [word for word in os.environ.get("KUBECONFIG", "").split(os.pathsep) if word]
-    return Path(named[0]).expanduser() if named else Path.home() / ".kube" / "config"
+def _ambient(context: str) -> Path:
+    """Of the files that kubectl would read, the first that has the context; where none has, the first that is there."""
+    named = [paths.expanded(word) for word in os.environ.get("KUBECONFIG", "").split(os.pathsep) if word]
+    there = [file for file in named or [Path.home() / ".kube" / "config"] if file.is_file()]
+    if not there:
+        return (named or [Path.home() / ".kube" / "config"])[0]
+    return next((file for file in there if context in _contexts(file)), there[0])
+
+
+def _contexts(file: Path) -> set[str]:
+    """Names of a file's contexts; none where it can't be read, which is told of the one that is chosen."""
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return {str(item["name"]) for item in document["contexts"]}
+    except (OSError, ValueError, yaml.YAMLError, RecursionError, KeyError, TypeError):
+        return set()
 
 
 def _kubectl() -> str:
@@ -54,3 +68,7 @@ def _connected(file: Path, context: str | None) -> Cluster:
         return Cluster(context or file.stem, file, _kubectl(), context=context)
     except StackError as error:
         raise UsageError(str(error.args[0]), fix=error.fix or "see that the context is in that kubeconfig") from error
+    except (ValueError, RecursionError, OSError) as error:
+        raise UsageError(
+            f"{file} is not a kubeconfig: {type(error).__name__}", fix="`kubectl config view` shows what one looks like"
+        ) from error

@@ -58,7 +58,9 @@ def tell_stand_up(settings: Settings, say: Say) -> None:
         _tell_own(settings, say)
         return
     versions = ", ".join(f"{name} {version}" for name, version in settings.versions.as_json().items())
-    say(f"do    stand up the stack {settings.name}, or find it up: three kind nodes, {versions}, Redis")
+    up = "or find it up" + (", and replace one that can't be used again" if settings.recreate else "")
+    egress = "; traffic may leave it" if settings.open_egress else ""
+    say(f"do    stand up the stack {settings.name}, {up}: three kind nodes, {versions}, Redis{egress}")
     kept = "`kuberay-chaos down` removes it" if settings.keep else "it is removed afterwards"
     say(f"undo  {kept}")
     _tell_own(settings, say)

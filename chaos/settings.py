@@ -12,6 +12,7 @@ with its own exit code.
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ import yaml
 
 from chaos.errors import UsageError
 from chaos.own.file import Kind, Own, read
+from chaos.paths import expanded
 from chaos.shards import Shard
 
 
@@ -172,7 +174,7 @@ STACK_OPTIONS: Sequence[Option] = (
 
 RUN_OPTIONS: Sequence[Option] = (
     Option("level", "how much is run: smoke, flagship, core or full (default: core)", "LEVEL"),
-    Option("select", "only experiments that match, as pytest's -k", "EXPRESSION"),
+    Option("select", "only experiments whose names match, as pytest's -k (`list` has the names)", "EXPRESSION"),
     Option("repeat", "run each experiment N times, and tell rates with their intervals (default: 1)", "N"),
     Option("shard", "run part I of N, of about equal time, and leave the other experiments to other runs", "I/N"),
     Option("jobs", "how many experiments run side by side (default: as many as the machine carries)", "N"),
@@ -259,7 +261,7 @@ def _given_cluster(kubeconfig: str, context: str, stack_options: Sequence[str]) 
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
         contexts = {str(item["name"]): item["context"]["cluster"] for item in document["contexts"] or []}
         servers = {str(item["name"]): item["cluster"]["server"] for item in document["clusters"] or []}
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         lines = str(problem).splitlines() or [""]
         raise UsageError(
             f"{path} is not a kubeconfig: {type(problem).__name__}: {lines[0]}",
@@ -274,7 +276,13 @@ def _given_cluster(kubeconfig: str, context: str, stack_options: Sequence[str]) 
             f"context {context!r} of {path} names the cluster {contexts[context]!r}, which is not in it",
             fix="choose another context, or correct the file",
         )
-    return GivenCluster(path, context, str(servers[contexts[context]]))
+    server = str(servers[contexts[context]])
+    if not server.startswith("https://"):
+        raise UsageError(
+            f"context {context!r} of {path} talks to {server}, which nobody can verify",
+            fix="give it a server with https",
+        )
+    return GivenCluster(path, context, server)
 
 
 def _allowed_faults(given: Sequence[str], cluster: GivenCluster | None) -> tuple[str, ...]:
@@ -373,8 +381,8 @@ class Settings:
             shard=_shard(given("shard")),
             jobs=_jobs(given("jobs")),
             seed=_seed(given("seed")),
-            results=_writable_folder(given("results") or "results")
-            if hasattr(namespace, f"{prefix}results") and not flag("dry_run")
+            results=_writable_folder(given("results") or "results", only_look=flag("dry_run"))
+            if hasattr(namespace, f"{prefix}results")
             else cls.results,
             keep=_keep(keep=flag("keep"), remove=flag("remove")),
             accept_known=flag("accept_known"),
@@ -458,7 +466,7 @@ def _registry_prefix(text: str) -> str:
 def _kuberay(text: str, image: str) -> tuple[str, Path | None]:
     """The version, and the folder of one's own build; a separator, or a folder of that name, tells that it is one."""
     default = Versions().kuberay
-    own = os.sep in text or Path(text).expanduser().is_dir() if text else False
+    own = os.sep in text or expanded(text).is_dir() if text else False
     if not own:
         if image:
             raise UsageError(
@@ -467,7 +475,7 @@ def _kuberay(text: str, image: str) -> tuple[str, Path | None]:
         return _kuberay_version(text or default), None
     if not image:
         raise UsageError(f"--kuberay {text} is a folder, so its image is needed too", fix="add --kuberay-image IMAGE")
-    return default, _config_folder(Path(text).expanduser())
+    return default, _config_folder(expanded(text))
 
 
 def _config_folder(folder: Path) -> Path:
@@ -484,7 +492,7 @@ def _config_folder(folder: Path) -> Path:
 
 
 def _file(text: str) -> Path:
-    path = Path(text).expanduser()
+    path = expanded(text)
     if not path.is_file():
         raise UsageError(f"{path} is not a file" if path.exists() else f"there is no file {path}", fix="check the path")
     if not os.access(path, os.R_OK):
@@ -527,9 +535,16 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _writable_folder(text: str) -> Path:
-    folder = Path(text).expanduser().absolute()
+def _writable_folder(text: str, *, only_look: bool) -> Path:
+    folder = expanded(text).absolute()
     try:
+        if only_look:
+            nearest = next(path for path in (folder, *folder.parents) if path.exists())
+            if not nearest.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if not os.access(nearest, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return folder
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

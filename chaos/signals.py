@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A process is to end within 15 s of the signal; the rest is for the reports, which take some on a busy machine.
 END_SECONDS = 6.0
@@ -75,7 +75,7 @@ def ending() -> bool:
 @contextmanager
 def handled() -> Iterator[None]:
     """Turn signals into `Interrupted` for the block; the former handlers come back after it."""
-    former: dict[int, Any] = {number: signal.signal(number, _on_signal) for number in _HANDLED}
+    former: dict[int, Any] = {number: signal.signal(number, _on_signal) for number in HANDLED}
     try:
         yield
     finally:

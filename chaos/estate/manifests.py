@@ -19,6 +19,9 @@ from chaos.errors import UsageError
 from chaos.estate.resource import Resource
 
 STDIN = "-"
+_MERGE = "<<"  # YAML's way to take in another mapping
+# In one document; the API server takes less.
+MOST_VALUES = 100_000
 _SUFFIXES = {".yaml", ".yml", ".json"}
 _RENDER = {
     "Chart.yaml": "helm template {folder} | kuberay-chaos audit -",
@@ -35,16 +38,18 @@ def read(paths: Iterable[str]) -> list[Resource]:
         if path == STDIN:
             found += parse(sys.stdin.buffer.read(), "<stdin>")
         else:
-            for file in _files(Path(path)):
-                try:
-                    data = file.read_bytes()
-                except OSError as error:
-                    raise UsageError(f"{file} can't be read: {error.strerror}", fix="check the path") from error
-                found += parse(data, str(file))
+            try:
+                for file in _files(Path(path)):
+                    found += parse(file.read_bytes(), str(file))
+            except OSError as error:
+                what = str(error.filename or path)[:200]
+                raise UsageError(f"{what} can't be read: {error.strerror}", fix="check the path") from error
     return found
 
 
 def _files(path: Path) -> Iterator[Path]:
+    if path.is_char_device() or path.is_block_device():
+        raise UsageError(f"{path} is a device", fix="give a file, a folder, or - for standard input")
     if not path.is_dir():
         yield path
         return
@@ -69,20 +74,70 @@ def parse(data: bytes, source: str) -> list[Resource]:
         try:
             while loader.check_node():
                 node = loader.get_node()
+                assert node is not None
+                _require_plain(node, source)
                 value = loader.construct_document(node)
                 found += _objects(value, node, source)
         finally:
             loader.dispose()
     except yaml.reader.ReaderError as error:
-        line = data[: error.position].count(b"\n") + 1
+        # A position in the bytes when they could not be decoded, and else in the text.
+        broken = error.encoding != "unicode"
+        before = data[: error.position].decode(errors="replace") if broken else data.decode()[: error.position]
+        line = before.count("\n") + 1
         raise UsageError(
-            f"{source}:{line}: not text that YAML may have: {error.reason}", fix="save it as UTF-8"
+            f"{source}:{line}: not text that YAML may have: {error.reason}",
+            fix="save it as UTF-8" if broken else "take that character out",
         ) from error
     except yaml.MarkedYAMLError as error:
         raise _faulty(error, data, source) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UsageError(f"{source}: no valid YAML: {error}", fix="correct it") from error
     return found
+
+
+def _require_plain(document: yaml.Node, source: str) -> None:
+    """Raises UsageError for what no API server takes: keys that come twice, more values than it reads, and a value in itself.
+
+    A few lines can say any number of values, since YAML can repeat them by name.
+    """
+    sizes: dict[int, int] = {}  # by node, and 0 while it is being counted
+    stack = [(document, False)]
+    while stack:
+        node, counted = stack.pop()
+        children = _children(node)
+        if counted:
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
+            if sizes[id(node)] > MOST_VALUES:
+                raise _refused(node, source, "more values than the API server takes", "look at its YAML aliases")
+        elif id(node) not in sizes:
+            sizes[id(node)] = 0
+            _require_keys_once(node, source)
+            stack.append((node, True))
+            stack += [(child, False) for child in children]
+        elif sizes[id(node)] == 0:
+            raise _refused(node, source, "contains itself", "correct its YAML aliases")
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [value for _, value in node.value]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _require_keys_once(node: yaml.Node, source: str) -> None:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in seen and key.value != _MERGE:
+                raise _refused(key, source, f"{key.value} a second time", "leave one of them")
+            seen.add(key.value)
+
+
+def _refused(node: yaml.Node, source: str, what: str, fix: str) -> UsageError:
+    return UsageError(f"{source}:{node.start_mark.line + 1}: {what}", fix=fix)
 
 
 def _as_json(data: bytes) -> Any:

@@ -6,8 +6,6 @@ the object is for the API server to say, which is asked before anything is made.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -22,8 +20,6 @@ from chaos.estate.resource import Object, Resource, at
 API_VERSION = "ray.io/v1"
 # The older one is served as well, and has the same fields.
 _API_VERSIONS = (API_VERSION, "ray.io/v1alpha1")
-# More than the API server takes; fewer lines can become as many, since YAML can repeat them by name.
-_MOST_VALUES = 100_000
 # In each namespace of ours.
 _TAKEN = {("ConfigMap", workloads.CONFIG_MAP), ("Secret", "redis-auth")}
 
@@ -87,20 +83,14 @@ def read(path: Path, kind: Kind) -> Own:
 
 def _plain(resource: Resource) -> Resource:
     """The object as kubectl would send it: names and dates are text, and what YAML repeats by name is written out."""
-    count = itertools.count()
-    try:
-        return replace(resource, obj=_written_out(resource.obj, count))
-    except RecursionError:
-        raise UsageError(f"{_where(resource)} contains itself", fix="correct its YAML aliases") from None
+    return replace(resource, obj=_written_out(resource.obj))
 
 
-def _written_out(value: Any, count: Iterator[int]) -> Any:
-    if next(count) > _MOST_VALUES:
-        raise UsageError("the file says more than the API server takes", fix="look at its YAML aliases")
+def _written_out(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key(key): _written_out(item, count) for key, item in value.items()}
+        return {_key(key): _written_out(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_written_out(item, count) for item in value]
+        return [_written_out(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
 
 

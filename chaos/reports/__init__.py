@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.errors import StackError
 from chaos.history.reader import History
+from chaos.locks import atomic_write
 from chaos.rates import rates
 from chaos.reports import html, json_report, junit, summary
 from chaos.verdict import Verdict
@@ -40,7 +41,7 @@ def write_all(folder: Path, history: History, verdicts: Sequence[Verdict], run: 
     failed = []
     for name, render in reports:
         try:
-            (folder / name).write_text(render(), encoding="utf-8")
+            atomic_write(folder / name, render(), mode=0o644)  # to be passed on
         except Exception as problem:
             failed.append(f"{name} could not be written: {type(problem).__name__}: {problem}")
     if failed:

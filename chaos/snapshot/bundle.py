@@ -15,7 +15,8 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from chaos import __version__
@@ -26,18 +27,22 @@ from chaos.snapshot.snapshot import LogOf, Snapshot
 
 _ROOT = "bundle"
 _PREVIOUS = ".previous"
-_LARGEST = 256 * 1024 * 1024  # of one member: an archive that says more is no bundle of ours
+# In all, unpacked: an archive that says more is no bundle of ours.
+_LARGEST = 512 * 1024 * 1024
+_FIX = "make one with `kuberay-chaos bundle -o FILE`"
 
 
 def write(snapshot: Snapshot, file: Path) -> None:
     """Write it, without secrets. Raises UsageError when the file can't be written."""
     clean = redacted(snapshot)
+    members = 1 + len(clean.objects) + len(clean.ray) + len(clean.logs)
     about = {
         "program": f"kuberay-chaos {__version__}",
         "source": clean.source,
         "taken": clean.taken,
         "missing": dict(clean.missing),
         "notes": list(clean.notes),
+        "members": members,  # of which a damaged archive loses some without a word
     }
     try:
         with tarfile.open(file, "w:gz") as archive:
@@ -54,26 +59,50 @@ def write(snapshot: Snapshot, file: Path) -> None:
 
 
 def read(path: Path) -> Snapshot:
-    """Read a bundle or the folder it was unpacked to. Raises UsageError when it is neither."""
+    """Read a bundle or the folder it was unpacked to. Raises UsageError when it is neither, or damaged."""
     members = dict(_from_folder(path) if path.is_dir() else _from_tar(path))
     try:
         about = json.loads(members["about.json"])
+        _require("about.json", about, about["missing"].values(), about["notes"], of=str)
         objects: dict[str, list[Object]] = {}
         ray: dict[tuple[str, str], Object] = {}
         logs: dict[LogOf, bytes] = {}
         for name, data in members.items():
             match name.split("/"):
                 case ["objects", file]:
-                    objects[file.removesuffix(".json")] = json.loads(data)
+                    objects[file.removesuffix(".json")] = _objects(name, json.loads(data))
                 case ["ray", namespace, file]:
-                    ray[namespace, file.removesuffix(".json")] = json.loads(data)
+                    said = json.loads(data)
+                    _require(name, said)
+                    ray[namespace, file.removesuffix(".json")] = said
                 case ["logs", namespace, pod, file]:
                     container = file.removesuffix(".log")
                     previous = container.endswith(_PREVIOUS)
                     logs[LogOf(namespace, pod, container.removesuffix(_PREVIOUS), previous)] = data
-        return Snapshot(str(path), about["taken"], objects, logs, ray, about["missing"], tuple(about["notes"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise UsageError(f"{path} is no bundle: {error}", fix="make one with `kuberay-chaos bundle -o FILE`") from error
+        found, meant = 1 + len(objects) + len(ray) + len(logs), about.get("members")
+        if meant is not None and found != meant:
+            raise ValueError(f"it is damaged: {found} of its {meant} parts are there")
+        return Snapshot(str(path), str(about["taken"]), objects, logs, ray, about["missing"], tuple(about["notes"]))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{path} is no bundle: {what}", fix=_FIX) from error
+
+
+def _objects(name: str, found: object) -> list[Object]:
+    """A resource's objects, as far in as every reader goes without asking. Raises ValueError."""
+    if not isinstance(found, list):
+        raise ValueError(f"{name} is no list")
+    for each in found:
+        _require(name, each)
+        for field in ("metadata", "spec", "status"):
+            _require(f"{field} in {name}", each.get(field, {}))
+    return found
+
+
+def _require(name: str, mapping: object, *lists: Iterable[object], of: type = object) -> None:
+    """Raises ValueError unless the first is a mapping and the others hold nothing but this type."""
+    if not isinstance(mapping, dict) or not all(isinstance(each, of) for items in lists for each in items):
+        raise ValueError(f"{name} has another form")
 
 
 def _dump(value: object) -> bytes:
@@ -87,16 +116,24 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _from_tar(path: Path) -> Iterator[tuple[str, bytes]]:
+    left = _LARGEST
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
                 parts = PurePosixPath(member.name).parts
-                if member.isfile() and member.size <= _LARGEST and parts[:1] == (_ROOT,):
-                    content = archive.extractfile(member)
-                    assert content is not None
-                    yield "/".join(parts[1:]), content.read()
-    except (OSError, tarfile.TarError, EOFError) as error:
-        raise UsageError(f"{path} is no bundle: {error}", fix="make one with `kuberay-chaos bundle -o FILE`") from error
+                if not member.isfile() or parts[:1] != (_ROOT,):
+                    continue
+                left -= member.size
+                if left < 0:
+                    raise UsageError(f"{path} is no bundle: it holds more than {_LARGEST >> 20} MiB", fix=_FIX)
+                content = archive.extractfile(member)
+                assert content is not None
+                yield "/".join(parts[1:]), content.read()
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror or error}", fix="check the path") from error
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        what = "no tar file" if "could not be opened" in str(error) else f"it is damaged: {error}"
+        raise UsageError(f"{path} is no bundle: {what}", fix=_FIX) from error
 
 
 def _from_folder(path: Path) -> Iterator[tuple[str, bytes]]:

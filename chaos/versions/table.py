@@ -100,10 +100,16 @@ def _read(path: Path | None) -> tuple[Path, list[object]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(f"version table {source}, line {line}: {error.problem}", fix="correct that line") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"version table {source} can't be read: {error}") from error
-    if not isinstance(data, list):
-        raise UsageError(f"version table {source}: expected a list of rows")
+    except OSError as error:
+        raise UsageError(f"version table {source} can't be read: {error.strerror}", fix="check the path") from error
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise UsageError(
+            f"version table {source} is no YAML: {error}", fix="correct it, or save it as UTF-8"
+        ) from error
+    if not isinstance(data, list) or not data:
+        raise UsageError(
+            f"version table {source}: expected a list of rows", fix="see docs/design.md for what a row has"
+        )
     return source, data
 
 
@@ -127,9 +133,9 @@ def _row(number: int, item: object, source: Path) -> Row:
         raise UsageError(f"{where}: unknown fields {sorted(map(str, unknown))}")
     if missing := {"claim", "versions", "kind", "expected"} - set(item):
         raise UsageError(f"{where}: missing fields {sorted(missing)}")
-    if item["claim"] not in CLAIMS:
+    if not isinstance(item["claim"], str) or item["claim"] not in CLAIMS:
         raise UsageError(f"{where}: no such claim")
-    if item["kind"] not in list(Kind):
+    if not isinstance(item["kind"], str) or item["kind"] not in list(Kind):
         raise UsageError(f"{where}: kind {item['kind']!r} is none of {[str(kind) for kind in Kind]}")
     if not isinstance(item["expected"], str) or not item["expected"].strip():
         raise UsageError(f"{where}: expected is empty")
@@ -137,6 +143,8 @@ def _row(number: int, item: object, source: Path) -> Row:
     if not isinstance(arms, list) or not all(isinstance(arm, str) for arm in arms):
         raise UsageError(f"{where}: arms is no list of names")
     kind, reference = Kind(item["kind"]), item.get("reference", "")
+    if not isinstance(reference, str) or not isinstance(item.get("note", ""), str):
+        raise UsageError(f"{where}: reference and note are texts")
     if kind is Kind.DEFECT and not reference:
         raise UsageError(f"{where}: a defect needs a reference, else it is a new finding")
     return Row(

@@ -227,6 +227,81 @@ def test_the_list_is_text_or_json(told):
     json.loads(out)
 
 
+@pytest.mark.parametrize(
+    "select",
+    [
+        "'head'",
+        "a==b",
+        "head,redis",
+        'a"b',
+        "head(x=1)",
+        "head (x)",
+        "head redis",
+        "head and",
+        "not",
+        "()",
+        "a;b",
+        "(a",
+    ],
+)
+def test_what_is_no_expression_of_pytests_is_a_wrong_request_told_once(told, select):
+    code, out, err = told("run", "--dry-run", f"-k{select}")
+    assert (code, out) == (3, "")
+    assert err.startswith(f"error: -k {select!r} is not an expression\n")
+
+
+@pytest.mark.parametrize("variable", ["KUBERAY_CHAOS_STATE", None])
+def test_a_state_folder_that_can_not_be_made_is_named(told, monkeypatch, variable, tmp_path):
+    (tmp_path / "file").write_text("")
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path / "file" / "state"))
+    else:
+        monkeypatch.delenv("KUBERAY_CHAOS_STATE")
+        monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    code, _, err = told("heal")
+    assert code == 4
+    assert str(tmp_path / "file") in err
+    assert "KUBERAY_CHAOS_STATE" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--dry-run", "--raycluster", "~nobody-there/x"],
+        ["run", "--dry-run", "--results", "~nobody-there/x"],
+        ["run", "--dry-run", "--kuberay", "~nobody-there/x", "--kuberay-image", "i"],
+        ["run", "--dry-run", "--raycluster", "a" * 300],
+        ["audit", "a" * 300],
+        ["diagnose", "a" * 300],
+        ["audit", "/dev/null"],
+        ["versions", "check", "no-such-file"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_a_path_that_is_none_is_a_wrong_request(told, arguments):
+    code, out, err = told(*arguments)
+    assert (code, out) == (3, "")
+    assert err.startswith("error: ")
+    assert "what to do: " in err
+
+
+def test_results_that_could_not_be_written_are_refused_in_a_dry_run_too_and_nothing_is_made(told, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = told("run", "--dry-run", "--results", tmp_path / "file" / "x")
+    assert code == 3
+    assert "results cannot be written" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_fault_of_our_own_is_told_as_one_and_is_no_verdict(monkeypatch, capfd):
+    def broken(arguments, console):
+        raise KeyError("what nobody thought of")
+
+    monkeypatch.setattr(cli, "_list", broken)
+    assert cli.main(["list"]) == 4
+    assert "this is a fault of kuberay-chaos; please report it" in capfd.readouterr().err
+
+
 # --- as a process ---------------------------------------------------------------------------------------------------
 
 
@@ -265,3 +340,55 @@ def test_an_interrupted_command_exits_as_shells_have_it():
     assert child.returncode == 143
     assert "interrupted by SIGTERM" in out + err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("around", "environment"),
+    [
+        pytest.param({"conftest.py": 'open("ran", "w"); raise SystemExit("theirs")'}, {}, id="conftest"),
+        pytest.param({"pytest.ini": "[pytest]\nminversion = 99\npython_functions = zz*\n"}, {}, id="pytest.ini"),
+        pytest.param({"pyproject.toml": "[[["}, {}, id="pyproject"),
+        pytest.param({}, {"PYTEST_ADDOPTS": "--nope", "PYTEST_PLUGINS": "nope"}, id="environment"),
+    ],
+)
+def test_what_the_user_has_for_a_pytest_of_theirs_does_not_matter(tmp_path, around, environment):
+    for name, text in around.items():
+        (tmp_path / name).write_text(text)
+    command = [*MODULE, "run", "--dry-run", "-k", "head_deleted"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "head_deleted: " in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("stream", "code"), [(">&-", 0), (">/dev/full", 4), ("<&-", 0)])
+def test_a_stream_that_is_closed_or_full_is_no_traceback(stream, code):
+    shell = ["sh", "-c", f'"$@" {stream}', "sh", *MODULE, "list"]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+TWICE = """
+import os, signal, sys
+from chaos import cli
+def interrupted(arguments, console):
+    os.kill(os.getpid(), signal.SIGTERM)
+cli._list = interrupted
+say = cli.Console.info
+def told(console, text):
+    say(console, text)
+    os.kill(os.getpid(), signal.SIGINT)  # while it says that it was interrupted
+cli.Console.info = told
+sys.argv = ["kuberay-chaos", "list"]
+cli.command()
+"""
+
+
+def test_a_second_signal_does_not_change_how_a_command_ends():
+    done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 143, done.stderr
+    assert "interrupted by SIGTERM" in done.stdout
+    assert "Traceback" not in done.stderr

@@ -66,6 +66,7 @@ class FakeMachine:
         self.go = "go version go1.26.3 linux/amd64"
         self.free = {"/var/lib/docker": (1, 100 * GIB)}
         self.free_elsewhere = (1, 100 * GIB)
+        self.refused = {}
 
     def read(self, path):
         return self.files.get(path)
@@ -91,6 +92,9 @@ class FakeMachine:
 
     def free_bytes(self, path):
         return self.free.get(path, self.free_elsewhere)
+
+    def refuses_files(self, path):
+        return self.refused.get(path, "")
 
     # --- what may be wrong
 
@@ -498,3 +502,12 @@ def test_this_machine_is_examined_in_time_and_without_an_exception():
 
 def test_diagnoses_are_data():
     assert dataclasses.asdict(doctor.Diagnosis("x", Status.OK, "y"))["status"] == "ok"
+
+
+def test_a_folder_that_nothing_can_be_written_to_is_named_with_its_variable(machine, monkeypatch):
+    monkeypatch.setenv("KUBERAY_CHAOS_STATE", "/proc/x")
+    machine.refused = {"/proc/x": "No such file or directory"}
+    found = one(examine(machine), "folders")
+    assert found.status is Status.FAIL
+    assert "/proc/x" in found.found
+    assert "KUBERAY_CHAOS_STATE" in found.fix

@@ -276,3 +276,22 @@ def test_the_content_of_an_own_build_is_in_the_fingerprint(config):
     assert parse(*argv).fingerprint() == before
     (config / "default" / "kustomization.yaml").write_text("resources: [../crd, ../rbac]\n")
     assert parse(*argv).fingerprint() != before
+
+
+def test_a_cluster_that_nobody_can_verify_is_refused(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        "contexts: [{name: c, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'http://x'}}]\n"
+    )
+    with pytest.raises(UsageError, match="http://x, which nobody can verify"):
+        parse("--kubeconfig", str(file), "--context", "c")
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"[" * 5000, b"5", b"contexts: 7"], ids=["bytes", "deep", "number", "shape"]
+)
+def test_what_is_no_kubeconfig_is_told(tmp_path, content):
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="is not a kubeconfig"):
+        parse("--kubeconfig", str(file), "--context", "c")

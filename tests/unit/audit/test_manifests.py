@@ -54,16 +54,30 @@ def test_what_is_no_yaml_names_file_and_line(data, line, fix):
     assert fix in raised.value.fix
 
 
-def test_deep_nesting_and_recursion_are_refused_or_read():
-    with pytest.raises(UsageError):
-        parse(b"[" * 100000, "f")
-    assert parse(b"a: &a\n  b: *a\n", "f") == []
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        pytest.param(b"[" * 100000, "f", id="too deep"),
+        pytest.param(b"a: &a\n  b: *a\n", "f:1: contains itself", id="in itself"),
+        pytest.param(b"a: 1\nb: {c: 1,\n c: 2}\n", "f:3: c a second time", id="a key twice"),
+        pytest.param("ä: ö\nb: \x07\n".encode(), "f:2: not text that YAML may have", id="a character"),
+        pytest.param("a: 1\nb: ä\n".encode("latin-1"), "f:2: not text that YAML may have", id="no UTF-8"),
+    ],
+)
+def test_what_no_server_would_take_is_refused(text, named):
+    with pytest.raises(UsageError, match=named):
+        parse(text, "f")
 
 
-def test_a_bomb_of_aliases_is_read_without_being_unfolded():
+def test_a_bomb_of_aliases_is_refused_without_being_unfolded():
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
-    [found] = parse(f"apiVersion: v1\nkind: Pod\n{bomb}".encode(), "f")
-    assert found.place("kind").line == 2
+    with pytest.raises(UsageError, match="more values than the API server takes"):
+        parse(f"apiVersion: v1\nkind: Pod\n{bomb}".encode(), "f")
+
+
+def test_what_is_repeated_by_name_is_read():
+    [found] = parse(b"apiVersion: v1\nkind: Pod\na: &a {x: 1}\nb: *a\nc:\n  <<: *a\n  y: 2\n", "f")
+    assert (found.obj["b"], found.obj["c"]) == ({"x": 1}, {"x": 1, "y": 2})
 
 
 def test_folders(tmp_path):

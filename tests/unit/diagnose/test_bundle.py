@@ -279,3 +279,48 @@ def test_usage(world, told, tmp_path, words, named):
     code, _, err = told("diagnose", *(str(tmp_path / "b.tar.gz") if w == "BUNDLE" else w for w in words))
     assert code == 3
     assert named in err
+
+
+def rewritten(file, change):
+    """The bundle with its members changed; None takes one out."""
+    with tarfile.open(file) as archive:
+        members = {m.name: archive.extractfile(m).read() for m in archive.getmembers()}
+    with tarfile.open(file, "w:gz") as archive:
+        for name, data in {**members, **change(members)}.items():
+            if data is not None:
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize(
+    ("part", "data", "named"),
+    [
+        ("objects/rayclusters.json", b'{"a": 1}', "objects/rayclusters.json is no list"),
+        ("objects/rayclusters.json", b"5", "objects/rayclusters.json is no list"),
+        ("objects/rayclusters.json", b"[1, null]", "objects/rayclusters.json has another form"),
+        ("objects/rayclusters.json", b'[{"spec": 7}]', "spec in objects/rayclusters.json has another form"),
+        ("objects/pods.json", b'[{"metadata": 5}]', "metadata in objects/pods.json has another form"),
+        ("objects/pods.json", b"[" * 200000, "recursion"),
+        ("about.json", b"[1]", "no bundle"),
+        ("about.json", b'{"taken": "x", "missing": [1], "notes": []}', "no bundle"),
+        ("about.json", b'{"taken": "x", "missing": {}, "notes": [1]}', "about.json has another form"),
+        ("objects/pods.json", None, "damaged: "),
+    ],
+    ids=range(10),
+)
+def test_a_bundle_of_another_form_is_no_bundle(world, tmp_path, part, data, named):
+    file = tmp_path / "b.tar.gz"
+    bundle.write(world.snapshot(), file)
+    rewritten(file, lambda members: {f"bundle/{part}": data})
+    with pytest.raises(UsageError, match=named):
+        bundle.read(file)
+
+
+def test_a_bundle_that_is_large_once_it_is_unpacked_is_none(world, tmp_path, monkeypatch):
+    file = tmp_path / "b.tar.gz"
+    bundle.write(world.snapshot(), file)
+    rewritten(file, lambda members: {f"bundle/logs/n/p/{n}.log": b"0" * 1000 for n in range(3)})
+    monkeypatch.setattr(bundle, "_LARGEST", 2500)
+    with pytest.raises(UsageError, match="holds more than"):
+        bundle.read(file)

@@ -65,7 +65,7 @@ def test_the_one_object_of_its_kind_is_found(file, text):
         (f"{ONE}---\napiVersion: v1\nkind: Secret\nmetadata: {{name: redis-auth}}\n", Kind.RAYCLUSTER, "another name"),
         (ONE + "x: &x [*x]\n", Kind.RAYCLUSTER, "contains itself"),
         (ONE + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9) if n else 1}]\n" for n in range(9)), Kind.RAYCLUSTER,
-         "more than the API server takes"),
+         "more values than the API server takes"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_error(file, text, kind, said):
