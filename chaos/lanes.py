@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
 from chaos.machine import Machine
-from chaos.signals import shielded, stop, stoppable
+from chaos.signals import raised, shielded, stop, stoppable
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -59,9 +59,12 @@ class Lanes(Generic[K, R]):
         return future.result()
 
     def close(self, why: str) -> None:
-        """End those that run, at their next wait, and begin no other; returns when all have ended."""
+        """End those that run, at their next wait, and begin no other; returns when all have ended.
+
+        They are told ``why``, or of the signal where that is what ends the run.
+        """
         if any(not future.done() for future in self._futures.values()):
-            stop(why)
+            stop(str(raised() or why))
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 

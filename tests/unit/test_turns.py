@@ -198,6 +198,27 @@ def test_a_run_that_ends_stops_its_threads_at_their_next_wait_once():
 
 
 @pytest.mark.usefixtures("own_state")
+def test_who_is_stopped_by_a_signal_is_told_so_whoever_stops_it(monkeypatch):
+    seen = []
+    began = threading.Event()
+
+    def work(key):
+        began.set()
+        try:
+            signals.pause(60)
+        except signals.Stopped as stopped:
+            seen.append(str(stopped))
+            raise
+
+    lanes = Lanes(1)
+    lanes.start(["a"], work)
+    assert began.wait(20)
+    monkeypatch.setattr(signals._state, "raised", signals.Interrupted(1))
+    lanes.close("the session ended")
+    assert seen == ["SIGHUP"]
+
+
+@pytest.mark.usefixtures("own_state")
 def test_what_is_shielded_runs_to_its_end():
     ends = []
     began = threading.Event()

@@ -23,6 +23,8 @@ _PASSWORD = re.compile(
 )
 _SHARDS = re.compile(
     r"doesn't support Redis Cluster with more than one shard|only one primary behind the Redis sentinel"
+    # Sometimes Ray doesn't see it when it connects, and is sent elsewhere by the first command that is another shard's.
+    r"|failed due to error MOVED \d+"
 )
 _NO_NAME = re.compile(r"Failed to resolve DNS for|Name or service not known|Temporary failure in name resolution")
 _NO_CONNECTION = re.compile(
@@ -55,7 +57,12 @@ def redis_access(case: Case) -> Cause | None:
 
 
 def _got_through(case: Case, head: Resource) -> bool:
-    """Whether the head's present run reached Redis, whatever it or an earlier one said before."""
+    """Whether the head's present run reached Redis, whatever it or an earlier one said before.
+
+    Of more than one shard that shows nothing: what a head asks first may be the right one's.
+    """
+    if case.lines([head], _SHARDS):
+        return False
     runs = case.snapshot.log(head).items()
     return any(_GOT_THROUGH.search(_ANY.split(text)[-1]) for of, text in runs if not of.previous)
 

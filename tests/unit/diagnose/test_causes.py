@@ -22,6 +22,11 @@ REFUSED = (
     "Could not establish connection to Redis 10.244.1.7:6379 (context.err = 1).. Will retry in 500ms."
 )
 SHARDS = CHECK + "Ray currently doesn't support Redis Cluster with more than one shard."
+MOVED = (
+    "[2026-11-30 20:35:58,567 E 11 11] (gcs_server) redis_context.cc:270: Redis request [HSCAN RAY0e53@JOB 0 COUNT 1000] failed "
+    "due to error MOVED 821 10.244.1.52:6379. 0 retries left."
+)
+THROUGH = "2026-11-30 20:36:19,560 INFO node.py:538 -- Could not retrieve session key from storage."
 GAVE_UP = "[2026-11-30 03:11:00,808 C 23 23] (raylet) rpc_client.h:204: Failed to connect to GCS within 15 seconds"
 STRANGER = (
     "[2026-11-30 03:37:44,808 C 23 23] (raylet) node_manager.cc:524: GCS returned an authentication error. This may happen "
@@ -81,6 +86,12 @@ def egress_policy(world):
 
 def shards(world):
     world.crash_loop(SHARDS)
+
+
+def shards_seen_late(world):
+    """The head got through, both times, and was sent elsewhere by what it asked then."""
+    world.crash_loop(THROUGH, MOVED)
+    world.log(world.head, THROUGH)
 
 
 def all_redis_down(world):
@@ -184,6 +195,7 @@ TROUBLES = {
     policy: ["redis-policy"],
     egress_policy: ["redis-policy"],
     shards: ["redis-shards"],
+    shards_seen_late: ["redis-shards"],
     all_redis_down: ["redis-down"],
     unreachable_for_no_known_reason: ["redis-unreachable"],
     single_redis_gone: ["redis-single-point"],
@@ -220,10 +232,9 @@ def test_a_trouble_that_is_over_is_not_named(world):
 
 def test_a_head_that_got_through_and_is_still_starting_is_well(world):
     world.crash_loop(REFUSED)
-    through = "2026-11-30 03:36:19,560 INFO node.py:538 -- Could not retrieve session key from storage."
-    world.log(world.head, REFUSED, through)
+    world.log(world.head, REFUSED, THROUGH)
     assert world.causes() == []
-    world.log(world.head, through, REFUSED)
+    world.log(world.head, THROUGH, REFUSED)
     assert [cause.id for cause in world.causes()] == ["redis-unreachable"]
 
 
