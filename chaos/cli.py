@@ -40,6 +40,10 @@ _WRONG_PATH = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, err
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **more: Any) -> None:
+        # A mistyped option must not be taken for another that begins alike.
+        super().__init__(**{"allow_abbrev": False, **more})
+
     def error(self, message: str) -> None:  # type: ignore[override]  # it raises, as the original exits
         raise UsageError(message, fix=f"`{self.prog} --help` lists what there is")
 

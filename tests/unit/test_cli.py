@@ -105,7 +105,10 @@ def test_a_manifest_that_can_not_be_used_is_named_and_nothing_is_left(told, tmp_
     assert list(tmp_path.iterdir()) == ([] if content is None else [file])
 
 
-@pytest.mark.parametrize("arguments", [[], ["no-such-verb"], ["images"], ["images", "save"], ["recheck"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["no-such-verb"], ["run", "--dry"], ["down", "--orph"], ["images"], ["images", "save"], ["recheck"]],
+)
 def test_a_wrong_command_is_told_where_help_is(told, arguments):
     code, _, err = told(*arguments)
     assert code == 3
