@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Console().info(f"interrupted by {interrupt}")
         return interrupt.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_printing()
         return 141
     except OSError as problem:
         return _failed(_of_the_system(problem))
@@ -83,8 +83,13 @@ def command() -> NoReturn:
         sys.stdout.flush()
     except OSError as problem:  # what was printed last could not be written
         code = 141 if isinstance(problem, BrokenPipeError) else _failed(_of_the_system(problem))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _stop_printing()
     sys.exit(code)
+
+
+def _stop_printing() -> None:
+    """What is still to be printed goes nowhere: Python would try once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(problem: ChaosError) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from chaos.paths import nearest
 from chaos.process import Executed, run
 
 
@@ -106,7 +107,7 @@ class LocalMachine:
         return os.environ.get(name)
 
     def free_bytes(self, path: str) -> tuple[int, int] | None:
-        place = _nearest(path)
+        place = nearest(Path(path))
         try:
             return place.stat().st_dev, shutil.disk_usage(place).free
         except OSError:
@@ -114,13 +115,7 @@ class LocalMachine:
 
     def refuses_files(self, path: str) -> str:
         try:
-            with tempfile.TemporaryFile(dir=_nearest(path)):
+            with tempfile.TemporaryFile(dir=nearest(Path(path))):
                 return ""
         except OSError as error:
             return error.strerror or str(error)
-
-
-def _nearest(path: str) -> Path:
-    """The path, or its nearest parent that exists."""
-    place = Path(path).absolute()
-    return next(each for each in (place, *place.parents) if each.exists())

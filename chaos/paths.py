@@ -28,6 +28,12 @@ def expanded(text: str) -> Path:
         raise UsageError(f"{text}: {error}", fix="write the whole path") from error
 
 
+def nearest(path: Path) -> Path:
+    """The path, or its nearest parent that exists."""
+    place = path.absolute()
+    return next(each for each in (place, *place.parents) if each.exists())
+
+
 def _base(variable: str, xdg: str, fallback: str) -> Path:
     if chosen := os.environ.get(variable):
         return expanded(chosen)

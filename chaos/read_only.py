@@ -41,10 +41,9 @@ def cluster(arguments: argparse.Namespace) -> Cluster:
 def _ambient(context: str) -> Path:
     """Of the files that kubectl would read, the first that has the context; where none has, the first that is there."""
     named = [paths.expanded(word) for word in os.environ.get("KUBECONFIG", "").split(os.pathsep) if word]
-    there = [file for file in named or [Path.home() / ".kube" / "config"] if file.is_file()]
-    if not there:
-        return (named or [Path.home() / ".kube" / "config"])[0]
-    return next((file for file in there if context in _contexts(file)), there[0])
+    files = named or [Path.home() / ".kube" / "config"]
+    there = [file for file in files if file.is_file()]
+    return next((file for file in there if context in _contexts(file)), (there or files)[0])
 
 
 def _contexts(file: Path) -> set[str]:

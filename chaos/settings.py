@@ -30,7 +30,7 @@ import yaml
 
 from chaos.errors import UsageError
 from chaos.own.file import Kind, Own, read
-from chaos.paths import expanded
+from chaos.paths import expanded, nearest
 from chaos.shards import Shard
 
 
@@ -539,10 +539,10 @@ def _writable_folder(text: str, *, only_look: bool) -> Path:
     folder = expanded(text).absolute()
     try:
         if only_look:
-            nearest = next(path for path in (folder, *folder.parents) if path.exists())
-            if not nearest.is_dir():
+            place = nearest(folder)
+            if not place.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            if not os.access(nearest, os.W_OK | os.X_OK):
+            if not os.access(place, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return folder
         folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from chaos.estate.resource import Resource
 STDIN = "-"
 _MERGE = "<<"  # YAML's way to take in another mapping
 # In one document; the API server takes less.
-MOST_VALUES = 100_000
+_MOST_VALUES = 100_000
 _SUFFIXES = {".yaml", ".yml", ".json"}
 _RENDER = {
     "Chart.yaml": "helm template {folder} | kuberay-chaos audit -",
@@ -108,7 +108,7 @@ def _require_plain(document: yaml.Node, source: str) -> None:
         children = _children(node)
         if counted:
             sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
-            if sizes[id(node)] > MOST_VALUES:
+            if sizes[id(node)] > _MOST_VALUES:
                 raise _refused(node, source, "more values than the API server takes", "look at its YAML aliases")
         elif id(node) not in sizes:
             sizes[id(node)] = 0

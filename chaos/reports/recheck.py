@@ -34,6 +34,7 @@ def recheck(folder: Path, tell: Callable[[str], None] = lambda text: None) -> tu
     if history.torn:
         tell("the last line of the history was cut off, as by the end of a run that was killed; it is left out")
     verdicts = judge(history, table=Table.load(), versions=versions)
+    _require_known(verdicts, folder)
     reports.write_all(folder, history, verdicts, run)
     return verdicts, exit_code(verdicts)
 
@@ -50,12 +51,11 @@ def _require_whole(history: History, folder: Path) -> None:
                 f"the history in {folder} is not whole: line {number + 1} is entry {entry['n']}, not {number}",
                 fix="its reports stay; use the file as the run wrote it",
             )
-    if unknown := sorted({claim for name in history.experiments for claim in _claims(history, name)} - CLAIMS.keys()):
+
+
+def _require_known(verdicts: list[Verdict], folder: Path) -> None:
+    if unknown := sorted({verdict.claim for verdict in verdicts} - CLAIMS.keys()):
         raise UsageError(
             f"the history in {folder} is about {', '.join(unknown)}, which this release doesn't know",
             fix="use the release that wrote it, or the file as the run wrote it",
         )
-
-
-def _claims(history: History, experiment: str) -> set[str]:
-    return {expected.claim for expected in history.experiment(experiment).expects()}

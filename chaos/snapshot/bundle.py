@@ -16,7 +16,7 @@ import io
 import json
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from chaos import __version__
@@ -63,7 +63,8 @@ def read(path: Path) -> Snapshot:
     members = dict(_from_folder(path) if path.is_dir() else _from_tar(path))
     try:
         about = json.loads(members["about.json"])
-        _require("about.json", about, about["missing"].values(), about["notes"], of=str)
+        if not all(isinstance(text, str) for text in (*about["missing"].values(), *about["notes"])):
+            raise ValueError("about.json has another form")
         objects: dict[str, list[Object]] = {}
         ray: dict[tuple[str, str], Object] = {}
         logs: dict[LogOf, bytes] = {}
@@ -72,9 +73,7 @@ def read(path: Path) -> Snapshot:
                 case ["objects", file]:
                     objects[file.removesuffix(".json")] = _objects(name, json.loads(data))
                 case ["ray", namespace, file]:
-                    said = json.loads(data)
-                    _require(name, said)
-                    ray[namespace, file.removesuffix(".json")] = said
+                    ray[namespace, file.removesuffix(".json")] = _mapping(name, json.loads(data))
                 case ["logs", namespace, pod, file]:
                     container = file.removesuffix(".log")
                     previous = container.endswith(_PREVIOUS)
@@ -93,16 +92,17 @@ def _objects(name: str, found: object) -> list[Object]:
     if not isinstance(found, list):
         raise ValueError(f"{name} is no list")
     for each in found:
-        _require(name, each)
+        _mapping(name, each)
         for field in ("metadata", "spec", "status"):
-            _require(f"{field} in {name}", each.get(field, {}))
+            _mapping(f"{field} in {name}", each.get(field, {}))
     return found
 
 
-def _require(name: str, mapping: object, *lists: Iterable[object], of: type = object) -> None:
-    """Raises ValueError unless the first is a mapping and the others hold nothing but this type."""
-    if not isinstance(mapping, dict) or not all(isinstance(each, of) for items in lists for each in items):
+def _mapping(name: str, found: object) -> Object:
+    """Raises ValueError unless it is one."""
+    if not isinstance(found, dict):
         raise ValueError(f"{name} has another form")
+    return found
 
 
 def _dump(value: object) -> bytes:
