@@ -16,8 +16,8 @@ from chaos.stack.cluster import Cluster, Object
 from chaos.waiting import until
 
 _SNAPSHOTS = ["ctr", "--namespace", "k8s.io", "snapshots"]
-# The kubelet removes the containers of pods that are gone when it next cleans up, which it does every minute.
-_UNUSED_SECONDS = 90.0
+# A pod that is gone from the API server may not have ended yet.
+_UNUSED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,14 @@ class ImageCold(Fault):
         top = _top(reach.cluster, self.node, self.image)
         if (below := _below(reach.cluster, self.node, top)) is None:
             return  # as it comes with a node on which it was never used
+
+        def unused() -> bool:
+            _remove_ended(reach.cluster, self.node, top)
+            return _removed(reach.cluster, self.node, top)
+
         until(
-            lambda: _removed(reach.cluster, self.node, top),
-            what=f"no container of {self.image} on {self.node}", deadline=_UNUSED_SECONDS, every=1, error=StackError,
+            unused, what=f"no container of {self.image} on {self.node}", deadline=_UNUSED_SECONDS, every=1, error=StackError,
+            fix="delete the pods that use it there",
         )  # fmt: skip
         while below:  # the runtime does so too, when it next looks for what nobody refers to
             layers, below = below, _below(reach.cluster, self.node, below)
@@ -66,6 +71,29 @@ def _top(cluster: Cluster, node: str, image: str) -> str:
     if not described.ok:
         raise StackError(f"{node} has no image {image}: {described.error_text.strip()}")
     return str(json.loads(described.stdout)["info"]["chainID"])
+
+
+def _remove_ended(cluster: Cluster, node: str, layers: str) -> None:
+    """Remove containers that ended and whose pods are gone, as the kubelet does when it next cleans up, once a minute.
+
+    Raises StackError with the pods that the others on these layers belong to.
+    """
+    listed = cluster.node_exec(node, [*_SNAPSHOTS, "list"]).require("listing what is unpacked").decode()
+    rows = [line.split() for line in listed.splitlines()]
+    there = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    using = []
+    for container in (row[0] for row in rows if row[1:2] == [layers]):
+        described = cluster.node_exec(node, ["crictl", "inspect", container])
+        if not described.ok:
+            continue  # removed meanwhile, or another image: the removal of the layers tells
+        status = json.loads(described.stdout)["status"]
+        labels = status["labels"]
+        if status["state"] == "CONTAINER_EXITED" and labels["io.kubernetes.pod.uid"] not in there:
+            cluster.node_exec(node, ["crictl", "rm", container])
+        else:
+            using.append(f"{labels['io.kubernetes.pod.namespace']}/{labels['io.kubernetes.pod.name']}")
+    if using:
+        raise StackError(f"used by {', '.join(using)}")
 
 
 def _below(cluster: Cluster, node: str, layers: str) -> str | None:

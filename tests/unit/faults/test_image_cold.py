@@ -14,15 +14,32 @@ FAULT = ImageCold("n1", "some-image")
 
 
 class Node:
-    """Unpacked layers, each with what it stands on; ``top`` is the image's last one."""
+    """Unpacked layers, each with what it stands on; ``top`` is the image's last one.
 
-    def __init__(self, layers, *, top="c", leaving=0, collected=()):
+    ``containers`` gives state and pod of each by the name of its layer; ``pods`` are those the API server knows.
+    """
+
+    def __init__(self, layers, *, top="c", leaving=0, collected=(), containers=None, pods=()):
+        self.containers = containers or {}
+        self.pods = pods
         self.layers = dict(layers)
         self.top = top
         self.collected = collected  # layers that the runtime removes itself, between a look and the removal
         self.leaving = leaving  # looks until the container that uses the image is gone
 
     def node_exec(self, node, argv, *, stdin=None, timeout=30):
+        if argv[:2] == ["crictl", "inspect"]:
+            if argv[2] not in self.containers:
+                return Executed(1, b"", b"not found")
+            state, pod = self.containers[argv[2]]
+            labels = {f"io.kubernetes.pod.{key}": value for key, value in zip(("uid", "namespace", "name"), pod, strict=True)}
+            return Executed(0, json.dumps({"status": {"state": state, "labels": labels}}).encode(), b"")
+        if argv[:2] == ["crictl", "rm"]:
+            del self.layers[argv[2]]
+            return Executed(0, b"", b"")
+        if argv[-1] == "list":
+            rows = [f"{layer} {below} Committed" for layer, below in self.layers.items()]
+            return Executed(0, "\n".join(["KEY PARENT KIND", *rows, ""]).encode(), b"")
         if argv[0] == "crictl":
             if argv[-1] != FAULT.image:
                 return Executed(1, b"", b"no such image")
@@ -43,6 +60,11 @@ class Node:
             return Executed(1, b"", b"cannot remove snapshot with child: failed precondition")
         del self.layers[layer]
         return Executed(0, b"", b"")
+
+
+    def list(self, resource):
+        assert resource == "pods"
+        return [{"metadata": {"uid": uid}} for uid in self.pods]
 
 
 def reach(node):
@@ -79,6 +101,23 @@ def test_a_container_that_is_just_leaving_is_waited_for():
     node = Node({"a": "", "c": "a"}, leaving=2)
     FAULT.apply(reach(node))
     assert node.layers == {}
+
+
+def test_a_container_that_ended_with_its_pod_is_removed_as_the_kubelet_would():
+    node = Node({"a": "", "c": "a", "ended": "c"}, containers={"ended": ("CONTAINER_EXITED", ("u1", "ns", "gone"))})
+    FAULT.apply(reach(node))
+    assert node.layers == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "pods"), [("CONTAINER_RUNNING", ()), ("CONTAINER_EXITED", ("u1",))], ids=["runs", "of a pod that is there"]
+)
+def test_whose_containers_use_the_image_is_told_and_they_stay(monkeypatch, state, pods):
+    monkeypatch.setattr(image_cold, "_UNUSED_SECONDS", 0.1)
+    node = Node({"c": "", "one": "c"}, containers={"one": (state, ("u1", "ns", "p1"))}, pods=pods)
+    with pytest.raises(StackError, match=r"used by ns/p1"):
+        FAULT.apply(reach(node))
+    assert node.layers == {"c": "", "one": "c"}
 
 
 def test_an_image_in_use_is_left_as_it_is(monkeypatch):
