@@ -32,7 +32,9 @@ class Node:
             if argv[2] not in self.containers:
                 return Executed(1, b"", b"not found")
             state, pod = self.containers[argv[2]]
-            labels = {f"io.kubernetes.pod.{key}": value for key, value in zip(("uid", "namespace", "name"), pod, strict=True)}
+            labels = {
+                f"io.kubernetes.pod.{key}": value for key, value in zip(("uid", "namespace", "name"), pod, strict=True)
+            }
             return Executed(0, json.dumps({"status": {"state": state, "labels": labels}}).encode(), b"")
         if argv[:2] == ["crictl", "rm"]:
             del self.layers[argv[2]]
@@ -60,7 +62,6 @@ class Node:
             return Executed(1, b"", b"cannot remove snapshot with child: failed precondition")
         del self.layers[layer]
         return Executed(0, b"", b"")
-
 
     def list(self, resource):
         assert resource == "pods"
@@ -110,7 +111,9 @@ def test_a_container_that_ended_with_its_pod_is_removed_as_the_kubelet_would():
 
 
 @pytest.mark.parametrize(
-    ("state", "pods"), [("CONTAINER_RUNNING", ()), ("CONTAINER_EXITED", ("u1",))], ids=["runs", "of a pod that is there"]
+    ("state", "pods"),
+    [("CONTAINER_RUNNING", ()), ("CONTAINER_EXITED", ("u1",))],
+    ids=["runs", "of a pod that is there"],
 )
 def test_whose_containers_use_the_image_is_told_and_they_stay(monkeypatch, state, pods):
     monkeypatch.setattr(image_cold, "_UNUSED_SECONDS", 0.1)
