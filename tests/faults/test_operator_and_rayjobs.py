@@ -76,6 +76,8 @@ def version(cluster):
     return kuberay.leader_pod(cluster)["metadata"]["labels"].get(kuberay.VERSION_LABEL)
 
 
+# The known-bad versions of KubeRay run under this fault.
+@pytest.mark.level("core")
 def test_another_operator_leads_for_as_long_as_the_fault_lasts(cluster, inject, other):
     with inject(other):
         assert version(cluster) == "0.0.0"

@@ -135,6 +135,7 @@ def test_two_on_one_pod_and_each_is_undone_by_itself(inject, stand_in, connect, 
     assert rules(cut) == before
 
 
+@pytest.mark.level("core")
 def test_a_partition_between_pods_that_do_not_talk_is_no_effect_and_leaves_nothing(inject, stand_in, rules):
     server, idle = stand_in("server"), stand_in("idle")
     before = rules(idle)

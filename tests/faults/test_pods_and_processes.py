@@ -43,6 +43,7 @@ def test_delete_pod_removes_exactly_this_uid(cluster, inject, stand_in):
     assert "deletionTimestamp" not in left["metadata"]
 
 
+@pytest.mark.level("core")
 def test_delete_pod_spares_a_successor_of_the_same_name(cluster, inject, stand_in):
     pod = stand_in("kept")
     metadata = pod["metadata"]
