@@ -29,6 +29,7 @@ from chaos.stack.engine import STACK_LABEL, Engine, labels, may_raise_limits
 NODE_LEDGER = "/var/lib/kuberay-chaos/ledger"
 _NODE_AUDIT = "/var/log/kuberay-chaos-audit"
 _AUDIT_FILE = "audit.log"
+_NODE_PATCHES = "/etc/kubernetes/kuberay-chaos-patches"
 _NODE_POLICY = "/etc/kubernetes/kuberay-chaos-audit-policy.yaml"
 
 # What kind says when the control plane is up and serves.
@@ -129,7 +130,7 @@ class Kind:
             )
         self._ensure_network()
         config = self.folder.root / "kind.yaml"
-        self._write_audit_policy()
+        self._write_mounted()
         atomic_write(config, yaml.safe_dump(self._config(), sort_keys=False))
         log = self.folder.root / "kind.log"
         fix = f"see {log}; `make down` removes what is left of it"
@@ -196,14 +197,18 @@ class Kind:
             {"hostPath": str(self.folder.audit), "containerPath": _NODE_AUDIT},
             {"hostPath": str(self._policy_file()), "containerPath": _NODE_POLICY, "readOnly": True},
         ]
+        patches = {"hostPath": str(self._patches_folder()), "containerPath": _NODE_PATCHES, "readOnly": True}
         document: dict[str, Any] = {
             "kind": "Cluster",
             "apiVersion": "kind.x-k8s.io/v1alpha4",
             "networking": {"disableDefaultCNI": True, "ipFamily": "ipv4", "apiServerAddress": "127.0.0.1"},
-            "kubeadmConfigPatches": [yaml.safe_dump(_audit_patch())],
+            "kubeadmConfigPatches": [
+                yaml.safe_dump(_audit_patch()),
+                yaml.safe_dump({"kind": "InitConfiguration", "patches": {"directory": _NODE_PATCHES}}),
+            ],
             "nodes": [
                 # Three nodes, one for each member of the highly available Redis.
-                {"role": "control-plane", "extraMounts": [ledger, *audit]},
+                {"role": "control-plane", "extraMounts": [ledger, *audit, patches]},
                 {"role": "worker", "extraMounts": [ledger]},
                 {"role": "worker", "extraMounts": [ledger]},
             ],
@@ -216,8 +221,14 @@ class Kind:
     def _policy_file(self) -> Path:
         return self.folder.root / "audit-policy.yaml"
 
-    def _write_audit_policy(self) -> None:
+    def _patches_folder(self) -> Path:
+        return self.folder.root / "patches"
+
+    def _write_mounted(self) -> None:
+        """The files that the control plane's node reads while kubeadm makes it."""
         atomic_write(self._policy_file(), yaml.safe_dump(_AUDIT_POLICY, sort_keys=False), mode=0o644)
+        self._patches_folder().mkdir(exist_ok=True)
+        atomic_write(self._patches_folder() / "kube-apiserver+strategic.yaml", yaml.safe_dump(_API_SERVER), mode=0o644)
 
 
 def node_names(engine: Engine, cluster: str) -> list[str]:
@@ -226,6 +237,10 @@ def node_names(engine: Engine, cluster: str) -> list[str]:
         "ps", "--all", "--filter", f"label={CLUSTER_LABEL}={cluster}", "--format", "{{.Names}}"
     ).text.split()
 
+
+# A quarter of what the API server computes while KubeRay's definitions are installed is the collection of its garbage; so it
+# lets twice as much come together first, which takes about half a GB more.
+_API_SERVER = {"spec": {"containers": [{"name": "kube-apiserver", "env": [{"name": "GOGC", "value": "200"}]}]}}
 
 # Who asked for what, and the answer; never bodies, which hold secrets. Reads and leases would be nine tenths of the volume.
 _AUDIT_POLICY = {

@@ -147,8 +147,23 @@ def test_every_node_has_the_ledger_and_only_the_control_plane_the_audit_log(crea
     assert str(kind.folder.audit) in [mount["hostPath"] for mount in control_plane["extraMounts"]]
 
 
+def kubeadm(created, kind):
+    (found,) = [patch for patch in map(yaml.safe_load, created.config["kubeadmConfigPatches"]) if patch["kind"] == kind]
+    return found
+
+
+def test_the_api_server_is_patched_from_a_folder_that_the_control_plane_sees(created, kind):
+    inside = {mount["containerPath"]: mount for mount in created.config["nodes"][0]["extraMounts"]}
+    folder = inside[kubeadm(created, "InitConfiguration")["patches"]["directory"]]
+    assert folder["readOnly"] is True
+    (patch,) = Path(folder["hostPath"]).iterdir()
+    assert patch.name == "kube-apiserver+strategic.yaml", "kubeadm goes by the name"
+    (container,) = yaml.safe_load(patch.read_text())["spec"]["containers"]
+    assert (container["name"], [variable["name"] for variable in container["env"]]) == ("kube-apiserver", ["GOGC"])
+
+
 def test_the_api_server_reads_the_policy_and_writes_the_log_where_they_are_mounted(created, kind):
-    (patch,) = map(yaml.safe_load, created.config["kubeadmConfigPatches"])
+    patch = kubeadm(created, "ClusterConfiguration")
     arguments = patch["apiServer"]["extraArgs"]
     inside = {mount["hostPath"]: mount for mount in created.config["nodes"][0]["extraMounts"]}
     policy, log = inside[str(kind.folder.root / "audit-policy.yaml")], inside[str(kind.folder.audit)]
