@@ -41,6 +41,8 @@ def main():
     except ChaosError as problem:
         console.fail(problem)
         return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
     finally:
         if docker_engine.reachable().ok:
             stop_unused_engine(Engine(), console)

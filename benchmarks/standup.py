@@ -25,10 +25,12 @@ def measure(console):
     provided = choose(settings, engine, console).provide(console)
     node_image = bake(engine, provided, console)
     bare = bare_cluster(provided.kind, node_image, console)
-    began = time.monotonic()
-    running = stack.up(settings, console)
-    whole = time.monotonic() - began
-    running.kind.delete()
+    try:
+        began = time.monotonic()
+        stack.up(settings, console)
+        whole = time.monotonic() - began
+    finally:
+        stack.down(settings, console)
     return [Figure("stand-up against a bare cluster", whole / bare, LIMIT, "×", f"{whole:.1f} s against {bare:.1f} s")]
 
 
@@ -48,12 +50,13 @@ def bare_cluster(kind, node_image, console):
         path = Path(folder) / "kind.yaml"
         path.write_text(yaml.safe_dump(config))
         common = ["--name", name, "--kubeconfig", str(Path(folder) / "kubeconfig")]
-        began = time.monotonic()
-        subprocess.run(
-            [kind, "create", "cluster", *common, "--image", node_image, "--config", path],
-            check=True,
-            capture_output=True,
-        )
-        seconds = time.monotonic() - began
-        subprocess.run([kind, "delete", "cluster", *common], check=True, capture_output=True)
-    return seconds
+        try:
+            began = time.monotonic()
+            subprocess.run(
+                [kind, "create", "cluster", *common, "--image", node_image, "--config", path],
+                check=True,
+                capture_output=True,
+            )
+            return time.monotonic() - began
+        finally:
+            subprocess.run([kind, "delete", "cluster", *common], check=True, capture_output=True)
