@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +39,15 @@ _PROGRAMS = (
 )
 
 
+@dataclass(frozen=True)
+class _Trees:
+    """Tar files of root file systems."""
+
+    nodes: Path
+    pods: Path
+    ray: Path
+
+
 class BuildSource:
     """Builds what the cache lacks."""
 
@@ -54,18 +64,18 @@ class BuildSource:
             downloads = lanes.submit(self._downloads, console)
             compiled = lanes.submit(self._programs, console, companions)
             programs = compiled.result()
-            nodes, pods, ray = downloads.result()
+            trees, ray = downloads.result()
         with console.step("Images from programs and packages", expect=60) as step:
-            base = self._import_tree(pods)
-            official = self._control_plane(programs, companions, base, pods)
+            base = self._import_tree(trees.pods)
+            official = self._control_plane(programs, companions, base, trees.pods)
             step.say("node")
-            node = self._node(self._import_tree(nodes), programs)
+            node = self._node(self._import_tree(trees.nodes), programs)
             step.say("ray, redis, network, storage, operator")
             images = {
                 catalogue.KUBE_ROUTER_IMAGE: self._network("kube-router", programs["kube-router"], base),
                 catalogue.LOCAL_PATH_IMAGE: self._single("local-path-provisioner", programs["local-path-provisioner"]),
                 catalogue.REDIS_IMAGE: self._derived("redis", base),
-                catalogue.ray_image(self.settings.versions.ray): self._derived("ray", base, {"site-packages": ray}),
+                catalogue.ray_image(self.settings.versions.ray): self._ray(trees.ray, ray),
             }
         name, reference, config = self._own_operator() or self.operator(self.settings.versions.kuberay, console)
         images[name] = reference
@@ -93,20 +103,22 @@ class BuildSource:
         return catalogue.operator_image(version), reference, config
 
     def ray(self, version: str, console: Console) -> tuple[str, str]:
-        """Build another version of Ray's image, on the tree that images of pods share."""
-        base = self._import_tree(self._pods_tree(console))
-        wheels = self._wheels(version, console)
-        return catalogue.ray_image(version), self._derived("ray", base, {"site-packages": wheels})
+        """Build another version of Ray's image."""
+        return catalogue.ray_image(version), self._ray(self._ray_tree(console), self._wheels(version, console))
 
     # --- the two lanes ----------------------------------------------------------------------------------------------
 
-    def _downloads(self, console: Console) -> tuple[Path, Path, Path]:
-        nodes = debian.nodes(show=partial(console.step, "Debian packages of nodes", expect=90))
-        return nodes, self._pods_tree(console), self._wheels(self.settings.versions.ray, console)
+    def _downloads(self, console: Console) -> tuple[_Trees, Path]:
+        trees = _Trees(
+            nodes=debian.nodes(show=partial(console.step, "Debian packages of nodes", expect=90)),
+            pods=debian.pods(show=partial(console.step, "Debian packages of pods", expect=60)),
+            ray=self._ray_tree(console),
+        )
+        return trees, self._wheels(self.settings.versions.ray, console)
 
     @staticmethod
-    def _pods_tree(console: Console) -> Path:
-        return debian.pods(show=partial(console.step, "Debian packages of pods", expect=60))
+    def _ray_tree(console: Console) -> Path:
+        return debian.ray(show=partial(console.step, "Debian packages of Ray", expect=60))
 
     def _programs(self, console: Console, companions: catalogue.ControlPlane) -> dict[str, Path]:
         version = self.settings.versions.kubernetes
@@ -191,6 +203,9 @@ class BuildSource:
                 flags = [word for change in changes for word in ("--change", change)]
                 self.engine.docker("import", *flags, archive, reference, timeout=300)
         return reference
+
+    def _ray(self, tree: Path, wheels: Path) -> str:
+        return self._derived("ray", self._import_tree(tree), {"site-packages": wheels})
 
     def _network(self, name: str, program: Path, base: str) -> str:
         return self._derived("network", base, {"program": program}, name=name, arguments={"PROGRAM": name})
