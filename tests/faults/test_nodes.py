@@ -9,6 +9,8 @@ from chaos.faults.node_disconnect import NodeDisconnect
 from chaos.faults.node_drain import NodeDrain
 from chaos.faults.node_stop import NodeStop
 from chaos.faults.undo import Undo, UndoLog, heal, perform
+from chaos.stack import kuberay
+from chaos.waiting import until
 
 GONE = "no-such-node"
 
@@ -37,21 +39,34 @@ def mangle(cluster, node):
     return [line.split(" [")[0] for line in listed.splitlines() if line.startswith((":", "-"))]
 
 
-def test_a_cold_image_is_unpacked_by_its_next_container(cluster, inject, nodes, stand_in):
-    node = name(nodes[0])
+def test_a_cold_image_is_unpacked_by_its_next_container(cluster, inject, nodes, namespace):
+    """The operator's image where the operator isn't, since no other pod there keeps it unpacked."""
+    operator = kuberay.operator_pod(cluster)
+    [node] = [node for node in nodes if name(node) != operator["spec"]["nodeName"]]
+    image = operator["spec"]["containers"][0]["image"]
 
     def unpacked():
-        listed = cluster.node_exec(node, ["ctr", "-n", "k8s.io", "snapshots", "ls"]).require("ctr").decode()
+        listed = cluster.node_exec(name(node), ["ctr", "-n", "k8s.io", "snapshots", "ls"]).require("ctr").decode()
         return {line.split()[0] for line in listed.splitlines() if line.startswith("sha256:")}
 
-    pod = stand_in("warm", on=node)
-    warm = unpacked()
-    with inject(DeletePod.of(pod)):
-        pass
-    with inject(ImageCold.of(nodes[0], pod["spec"]["containers"][0]["image"])):
+    def used_by(pod):
+        container = {"name": "main", "image": image, "imagePullPolicy": "IfNotPresent", "args": ["--help"]}
+        spec = {"nodeName": name(node), "restartPolicy": "Never", "containers": [container]}
+        cluster.create("pods", namespace, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod}, "spec": spec})
+
+        def ended():
+            found = cluster.get("pods", namespace, pod)
+            return found if found["status"].get("phase") in ("Succeeded", "Failed") else None
+
+        return until(ended, what=f"the end of {pod}", deadline=60)
+
+    with inject(DeletePod.of(used_by("warm"))):
+        warm = unpacked()
+    with inject(ImageCold.of(node, image)):
         assert unpacked() < warm
-    stand_in("cold", on=node)
+    used_by("cold")
     assert unpacked() == warm
+    cluster.delete("pods", namespace, "cold")
 
 
 def test_only_this_node_is_cordoned(cluster, inject, nodes):

@@ -60,17 +60,13 @@ def test_what_kuberay_does_not_take_is_refused_and_nothing_is_made(chaos_run, as
 
 
 @pytest.mark.level("core")
-def test_a_ray_cluster_of_the_users_works(chaos_run, image):
-    lab, own = chaos_run.lab, example(Kind.RAYCLUSTER)
-    namespace = lab.namespace("own")
-    try:
-        handle = ray.create_ray_cluster(
-            lab.cluster, namespace, "ray", ft=True, image=image, ray_version=chaos_run.settings.versions.ray, own=own
-        )
-        handle.wait_ready(lab.cluster)
-        probes.start_counter(lab.cluster, handle)
-        answer = probes.functional(lab.cluster, handle)
-        assert answer["ok"], answer
-        assert len(answer["nodes"]) == 3
-    finally:
-        lab.close()
+def test_a_ray_cluster_of_the_users_works(chaos_run, lab, image):
+    own, namespace = example(Kind.RAYCLUSTER), lab.namespace("own")
+    handle = ray.create_ray_cluster(
+        lab.cluster, namespace, "ray", ft=True, image=image, ray_version=chaos_run.settings.versions.ray, own=own
+    )
+    handle.wait_ready(lab.cluster)
+    probes.start_counter(lab.cluster, handle)
+    answer = probes.functional(lab.cluster, handle)
+    assert answer["ok"], answer
+    assert len(answer["nodes"]) == 3

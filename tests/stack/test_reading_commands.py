@@ -30,12 +30,6 @@ RIGHT = {
 
 
 @pytest.fixture
-def lab(chaos_run):
-    yield chaos_run.lab
-    chaos_run.lab.close()  # its namespaces too: the next test needs the room
-
-
-@pytest.fixture
 def causes(lab, tmp_path):
     """The causes that are named for a cluster, from a bundle of the namespaces of the test."""
 

@@ -13,12 +13,6 @@ CONNECT = (
 )
 
 
-@pytest.fixture
-def lab(chaos_run):
-    yield chaos_run.lab
-    chaos_run.lab.end_experiment()
-
-
 def connect(cluster, pod, address, port):
     where = pod["metadata"]
     return cluster.exec(where["namespace"], where["name"], ["python3", "-c", CONNECT, address, str(port)], timeout=15)

@@ -72,12 +72,6 @@ def holding(folder, secrets):
     ]
 
 
-@pytest.fixture
-def lab(chaos_run):
-    yield chaos_run.lab
-    chaos_run.lab.end_experiment()
-
-
 @pytest.mark.level("core")
 def test_the_password_is_on_no_command_line_of_ours_and_in_nothing_that_is_kept(chaos_run, lab):
     secrets = redis.passwords(chaos_run.stack.cluster)
