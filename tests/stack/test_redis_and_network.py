@@ -6,7 +6,6 @@ import pytest
 
 from chaos.stack import network, redis
 from chaos.stack.components import wait_for_nodes
-from chaos.waiting import until
 
 CONNECT = (
     "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 3); s.settimeout(3); "
@@ -24,12 +23,9 @@ def test_the_network_policy_lets_redis_clients_in_and_nobody_else(cluster, lab, 
     address = lab.redis_primary()
     namespace = lab.namespace(f"policy-{port}")
     client = lab.witness(namespace)
-
-    def let_in():  # a moment after the pod has its address: the node's rules follow it
-        answer = connect(cluster, client, address, port)
-        return answer if answer.ok else None
-
-    answered = until(let_in, what="the policy lets the client in", deadline=20, every=1)
+    lab.let_in(client, address)
+    answered = connect(cluster, client, address, port)
+    assert answered.ok, answered.error_text
     assert "NOAUTH" in answered.text, "without a password even a client is refused"
     cluster.patch("pods", namespace, "witness", {"metadata": {"labels": {"kuberay-chaos/redis-client": None}}})
     deadline = time.monotonic() + 20
