@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -122,14 +122,14 @@ class Lab:
         if self._turn is not None:
             self._turn.take(partial(self.step, "its turn"))
 
-    def _starting(self) -> None:
+    def _take_place(self) -> None:
         if self._turn is not None:
-            self._turn.start(partial(self.step, "its turn, and room to start Ray"))
+            self._turn.take_place(partial(self.step, "its turn, and its place"))
 
-    def _started(self) -> None:
+    def _leave_place(self) -> None:
         self._heads.clear()
         if self._turn is not None:
-            self._turn.started()
+            self._turn.leave_place()
 
     def _room_for_a_head(self, namespace: str) -> None:
         """Wait while as many heads start as there are places. One that fails, or takes too long, stands in no one's way."""
@@ -149,15 +149,20 @@ class Lab:
         head = cluster.head_pod(self.cluster)
         return head is not None and (ray.is_ready(head) or restarts(head) > 0)
 
-    def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
-        """Inject the faults together, see `Injector`. No fault before its turn.
+    @contextmanager
+    def inject(self, *faults: Fault) -> Iterator[Injected]:
+        """Inject the faults together, see `Injector`.
 
-        What is killed starts anew, which takes a machine as long as a first start: that needs its room as well.
+        What Ray feels is done in a place, and so is its undo: what is killed starts anew, which takes a machine as long as a
+        first start, and how long Ray takes to work again is measured.
         """
-        self.take_turn()
-        if any(map(_starts_ray_anew, faults)):
-            self._starting()
-        return self.injector(*faults)
+        felt = [fault for fault in faults if _is_felt_by_ray(fault)]
+        if felt:
+            self._take_place()
+        with self.injector(*faults) as injected:
+            yield injected
+            if any(map(_is_undone, felt)):
+                self._take_place()
 
     # --- workloads --------------------------------------------------------------------------------------------------
 
@@ -177,7 +182,7 @@ class Lab:
             raise FeatureMissing(
                 f"{arm} needs the highly available Redis of a stack of ours, which this cluster hasn't got"
             )
-        self._starting()
+        self._take_place()
         namespace = self.namespace(arm)
         self._room_for_a_head(namespace)
         made = ray.create_ray_cluster(
@@ -209,7 +214,7 @@ class Lab:
         The manifest says how often it is tried again, unless ``backoff_limit`` does; ``spec`` is merged into its spec.
         """
         seen_by_pods = self._ledger_seen_by_pods(self.namespace_name(arm))  # or nothing is made
-        self._starting()
+        self._take_place()
         namespace = self.namespace(arm)
         entrypoint = [_ENTRYPOINT, f"--seconds={_LONGEST_JOB_SECONDS}", f"--exit-code={exit_code}"]
         options = {"--stubborn": stubborn, "--steps": steps, f"--checkpoint={seen_by_pods}.checkpoint": checkpoint}
@@ -317,7 +322,7 @@ class Lab:
         """Wait until all pods are Ready and the job API answers through each head."""
         with self.step("Ray clusters Ready", deadline=ray.READY_SECONDS):
             self._each(clusters, lambda each: each.wait_ready(self.cluster))
-        self._started()
+        self._heads.clear()
 
     def pods_made(self, *clusters: RayClusterHandle) -> None:
         """Wait until the operator has made all pods; whether they ever run is another matter."""
@@ -424,17 +429,26 @@ class Lab:
         self, actors: Mapping[RayClusterHandle, Sequence[str]], *, deadline: float = FUNCTIONAL_SECONDS
     ) -> list[RayClusterHandle]:
         """Probe each cluster until it works, all side by side. One that never does is a result, and is returned."""
+        self._take_place()
+        silent = self._silent(actors, deadline)
+        self._leave_place()
+        return silent
+
+    def _silent(self, actors: Mapping[RayClusterHandle, Sequence[str]], deadline: float) -> list[RayClusterHandle]:
+        """Those of them that did not come to work within the deadline."""
         with self.step("functional again", deadline=deadline):
             works = self._each(
                 list(actors),
                 lambda each: self._until_or_record(lambda: self.functional(each, *actors[each]), deadline),
             )
-        self._started()
         return [each for each, does in zip(actors, works, strict=True) if not does]
 
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
-        """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState."""
-        self.take_turn()
+        """The baseline: names resolve, Redis agrees, heads are fresh and everything works. Raises NoSteadyState.
+
+        The place is kept for the fault that follows: what was seen must still be so then.
+        """
+        self._take_place()
         if self._turn is not None:
             self._turn.prepared()
         with self.step("steady state"):
@@ -445,13 +459,13 @@ class Lab:
                 head = each.head_pod(self.cluster)
                 if head is None or restarts(head):
                     raise NoSteadyState(f"the head of {each.namespace} is not fresh: a restart now would meet back-off")
-            for each in self.functional_again(actors):
+            for each in self._silent(actors, FUNCTIONAL_SECONDS):
                 raise NoSteadyState(f"the cluster in {each.namespace} does not work before any fault")
         self.phase("steady")
 
     def observe(self, seconds: float, *, why: str) -> None:
         """A declared window in which nothing is done but to watch; it is taken off when overhead is measured."""
-        self._started()
+        self._leave_place()
         self.phase("observe", seconds=seconds, why=why)
         with self.step(why, deadline=seconds):
             pause(seconds)
@@ -628,7 +642,7 @@ class Lab:
         what = f"{key} of RayJob {job.namespace} {' or '.join(values)}"
         entry = self.seen(says, what=what, deadline=deadline, since=since)
         if not {"New", "Initializing"}.intersection(values):
-            self._started()
+            self._leave_place()
         return entry
 
     def submitter_job(self, job: RayJobHandle, *, since: int) -> Object:
@@ -645,7 +659,7 @@ class Lab:
         entry = self.seen(
             created, what=f"the submitter Job in {job.namespace}", deadline=ray.READY_SECONDS, since=since
         )
-        self._started()
+        self._leave_place()
         found: Object = entry["object"]
         return found
 
@@ -720,11 +734,7 @@ class Lab:
         return kuberay.operator_pod(self.cluster)
 
     def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
-        """The fault that puts another version of the operator in, with its definitions or on those that are there.
-
-        What it needs is made in its turn: to build an operator keeps all processors busy.
-        """
-        self.take_turn()
+        """The fault that puts another version of the operator in, with its definitions or on those that are there."""
         return self._other_operator(version, definitions)
 
     def operator_settled(self) -> None:
@@ -1021,11 +1031,14 @@ class JobTarget(TypedDict):
     rayjob: str
 
 
-def _starts_ray_anew(fault: Fault) -> bool:
-    """Whether what the fault hits is started again by Kubernetes at once, and Ray with it."""
+def _is_felt_by_ray(fault: Fault) -> bool:
+    """Whether the fault hits a node or a pod: of Ray, or of Redis, on which Ray relies. The operator's is none of these."""
     target = fault.target
-    is_kill = "pod" in target and type(fault).undo is Fault.undo
-    return is_kill and target.get("namespace") != kuberay.NAMESPACE
+    return "node" in target or ("pod" in target and target.get("namespace") != kuberay.NAMESPACE)
+
+
+def _is_undone(fault: Fault) -> bool:
+    return type(fault).undo is not Fault.undo
 
 
 def cluster_target(cluster: RayClusterHandle) -> ClusterTarget:

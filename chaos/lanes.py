@@ -7,12 +7,14 @@ to is kept until pytest asks for it. Who may disturb what at which time is not s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from threading import Event
 from typing import Generic, TypeVar
 
 from chaos.machine import Machine
-from chaos.signals import raised, shielded, stop, stoppable
+from chaos.signals import pause, raised, shielded, stop, stoppable
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -20,17 +22,20 @@ R = TypeVar("R")
 # An experiment has at most six Ray pods at a time.
 _MIB_EACH = 3072
 _LOOK_EVERY = 0.5
+_ASK_EVERY = 0.05
+
+InOrder = AbstractContextManager[None]
 
 
 def carried(machine: Machine) -> int:
     """How many experiments a machine carries at once, beside the stack that is up.
 
-    One for two processors. It waits for grace periods, leases and windows most of the time, but a starting Ray takes both,
-    and an answer that comes late then looks like a cluster that has lost something.
+    One for each processor: half of the time an experiment waits for grace periods, leases and windows. What takes two
+    processors, a starting Ray above all, is done in a place (`chaos.turns`), of which there is one for two.
     """
     available = re.search(r"^MemAvailable:\s+(\d+) kB", machine.read("/proc/meminfo") or "", re.MULTILINE)
     by_memory = int(available[1]) // 1024 // _MIB_EACH if available else 1
-    return max(1, min(machine.cpus // 2, by_memory))
+    return max(1, min(machine.cpus, by_memory))
 
 
 class Lanes(Generic[K, R]):
@@ -39,13 +44,19 @@ class Lanes(Generic[K, R]):
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="experiment")
         self._futures: dict[K, Future[R]] = {}
+        self._last = Event()
+        self._last.set()
 
-    def start(self, keys: Sequence[K], do: Callable[[K], R]) -> None:
-        """Begin with the first ones; those that were started already go on as they are."""
+    def start(self, keys: Sequence[K], do: Callable[[K, InOrder], R]) -> None:
+        """Begin with the first ones; those that were started already go on as they are.
+
+        Each is given a block that is entered in the order of the keys, whichever thread is quicker.
+        """
         with shielded():  # or a signal could leave a thread behind that nobody knows of
             for key in keys:
                 if key not in self._futures:
-                    self._futures[key] = self._pool.submit(_stoppable, do, key)
+                    before, self._last = self._last, Event()
+                    self._futures[key] = self._pool.submit(_stoppable, do, key, before, self._last)
 
     def __contains__(self, key: K) -> bool:
         return key in self._futures
@@ -68,6 +79,16 @@ class Lanes(Generic[K, R]):
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _stoppable(do: Callable[[K], R], key: K) -> R:
-    with stoppable():
-        return do(key)
+def _stoppable(do: Callable[[K, InOrder], R], key: K, before: Event, mine: Event) -> R:
+    @contextmanager
+    def in_order() -> Iterator[None]:
+        while not before.is_set():
+            pause(_ASK_EVERY)
+        yield
+        mine.set()
+
+    try:
+        with stoppable():
+            return do(key, in_order())
+    finally:
+        mine.set()  # also of one that came to its end without

@@ -23,7 +23,7 @@ import pytest
 from chaos import workers
 from chaos.errors import ChaosError, UsageError, own_fault
 from chaos.experiment import MARKER, Declaration
-from chaos.lanes import Lanes, carried
+from chaos.lanes import InOrder, Lanes, carried
 from chaos.machine import LocalMachine
 from chaos.repetition import in_words, named
 from chaos.settings import RUN_OPTIONS, STACK_OPTIONS, Level, Settings
@@ -325,7 +325,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     session, run = pyfuncitem.config.stash[_SESSION], _open(pyfuncitem.config)
     try:
         if pyfuncitem not in session.lanes:
-            session.lanes.start(_in_order(_following(pyfuncitem)), lambda item: _perform(run, item))
+            session.lanes.start(_in_order(_following(pyfuncitem)), partial(_perform, run))
         verdicts, failure = session.lanes.result(pyfuncitem)
     except BaseException as interrupt:
         session.lanes.close(str(interrupt) or type(interrupt).__name__)
@@ -357,14 +357,17 @@ def _in_order(items: list[pytest.Function]) -> list[pytest.Function]:
     def urgency(item: pytest.Function) -> tuple[int, bool, bool, int]:
         declared = declaration(item)
         assert declared is not None
-        needs_operator = Part.OPERATOR in declared.disturbs | declared.relies_on
-        return _repetition(item) or 0, not declared.disturbs, needs_operator, -declared.seconds
+        needs = declared.disturbs | declared.relies_on if declared.disturbs else ()
+        return _repetition(item) or 0, not declared.disturbs, Part.OPERATOR in needs, -declared.seconds
 
     return sorted(items, key=urgency)
 
 
-def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseException | None]:
-    """One experiment from begin to end, in a thread of its own: its verdicts, and what ended it early, if anything did."""
+def _perform(run: Run, item: pytest.Function, in_order: InOrder) -> tuple[list[Verdict], BaseException | None]:
+    """One experiment from begin to end, in a thread of its own: its verdicts, and what ended it early, if anything did.
+
+    Turns are asked for ``in_order``, or one that was to begin later could take the operator from those before it.
+    """
     declared = declaration(item)
     assert declared is not None
     name = experiment_name(item)
@@ -372,6 +375,8 @@ def _perform(run: Run, item: pytest.Function) -> tuple[list[Verdict], BaseExcept
         lab = run.begin(name, declared)
         failure: BaseException | None = None
         try:
+            with in_order:
+                lab.take_turn()
             _call(item, lab)
             checkpoint()
         except Stopped as stopped:  # told by the main thread, which raises what stopped it

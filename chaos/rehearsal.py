@@ -15,7 +15,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partialmethod
 from pathlib import Path
 from types import NoneType
@@ -91,6 +91,7 @@ def rehearse(
     say(f"\n{in_words(name)}: {shows}; level {declared.level}, about {declared.seconds} s")
     lab = Rehearsal(name, settings, lambda line: say(f"  {line}"))
     try:
+        lab.take_turn()
         experiment(lab)
     except ChaosError as problem:
         lab.tell("ends", f"here, and is unknown: {problem.args[0]}", problem.fix)
@@ -162,7 +163,6 @@ class Rehearsal(Lab):
         self._settings = settings
         self._say = say
         self._groups = itertools.count(1)
-        self._told_of_turn = False
         self.made: set[Kind] = set()
         # Addresses that stand for those of pods, from the block that is kept for documentation.
         self._addresses: dict[str, str] = {}
@@ -180,16 +180,10 @@ class Rehearsal(Lab):
     # --- turn and faults --------------------------------------------------------------------------------------------
 
     def take_turn(self) -> None:
-        if not self._told_of_turn:
-            self.tell("wait", "until no other experiment is in the way")
-            self._told_of_turn = True
-
-    def inject(self, *faults: Fault) -> AbstractContextManager[Injected]:
-        self.take_turn()
-        return self._rehearsed(faults)
+        self.tell("wait", "until no other experiment is in the way")
 
     @contextmanager
-    def _rehearsed(self, faults: Sequence[Fault]) -> Iterator[Injected]:
+    def inject(self, *faults: Fault) -> Iterator[Injected]:
         for fault in faults:
             self._require_allowed(fault)
         for fault in faults:
@@ -267,7 +261,6 @@ class Rehearsal(Lab):
         return cast(HeldConnection, _Nothing())
 
     def steady(self, actors: Mapping[RayClusterHandle, Sequence[str]]) -> None:
-        self.take_turn()
         self.tell("look", f"that {' and '.join(map(_said, actors))} and what they rely on are steady")
 
     def observe(self, seconds: float, *, why: str) -> None:
@@ -294,7 +287,6 @@ class Rehearsal(Lab):
         return self._pod(kuberay.NAMESPACE, "the operator")
 
     def other_operator(self, version: str, *, definitions: bool = True) -> ReplaceOperator:
-        self.take_turn()
         own = kuberay.Release(self._settings.versions.kuberay, "", Path())
         return ReplaceOperator(kuberay.Release(version, "", Path()), own, definitions)
 

@@ -8,6 +8,15 @@ alike, and go with a process that dies.
 
 Nobody who holds a turn asks for more, and only one at a time asks (the gate): so there is no deadlock, and one who waits to
 be alone is not kept waiting by those who come after.
+
+Beside that there are places, fewer than experiments. In one an experiment starts Ray, injects what Ray feels, and takes the
+looks that have to be answered in time; it leaves it where it only lets time pass::
+
+    one      ══ start, fault, recovery ══╶─ window ─╴══ look ══╴
+    another      (waits for the place)  ══ start, fault, recovery ══╶─ window ─
+
+So a neighbour's start makes nobody's answers late, and windows cost no time of others. A place is asked for by who has its
+turn, and who is in one asks for nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +46,7 @@ class Part(StrEnum):
 class Turn:
     """One experiment's turn. ``folder`` is the stack's, for the locks.
 
-    So many as ``places`` start Ray at once, and each so many heads.
+    There are so many ``places``, and who is in one starts so many heads at once.
     """
 
     def __init__(self, folder: Path, *, disturbs: Collection[Part], relies_on: Collection[Part], places: int) -> None:
@@ -46,7 +55,7 @@ class Turn:
         self._relies_on = relies_on
         self.places = places
         self._is_taken = False
-        self._is_starting = False
+        self._has_place = False
         self._place = ExitStack()
         self._held = ExitStack()
         self._held_to_start = ExitStack()
@@ -75,28 +84,28 @@ class Turn:
             raise
         self._is_taken = True
 
-    def start(self, tell: Tell = nullcontext) -> None:
-        """Wait for the turn and for room to start Ray clusters, as `take` does: all at once they keep each other from it."""
+    def take_place(self, tell: Tell = nullcontext) -> None:
+        """Wait for the turn and for a place, as `take` does; at once for who is in one."""
         with _Waiting(tell) as waiting:
             self._take(waiting)
-            if not self._is_starting:
+            if not self._has_place:
                 descriptors = [_open(self._place, self._folder / f"place-{n}") for n in range(self.places)]
                 while not any(_locked(descriptor, fcntl.LOCK_EX) for descriptor in descriptors):
                     waiting.look_later()
-                self._is_starting = True
+                self._has_place = True
 
-    def started(self) -> None:
-        """The Ray clusters have started: make room."""
+    def leave_place(self) -> None:
+        """Nothing starts, and nothing has to be answered in time, until the place is taken again."""
         self._place.close()
-        self._is_starting = False
+        self._has_place = False
 
     def prepared(self) -> None:
         """No other Ray cluster will be made: let go what was only needed for that."""
-        self.started()
         self._held_to_start.close()
 
     def end(self) -> None:
         """Let everything go; safe to repeat."""
+        self.leave_place()
         self.prepared()
         self._held.close()
         self._is_taken = False

@@ -23,7 +23,6 @@ def test_rayjob_deleted(lab: Lab) -> None:
     """Three RayJobs that take no hint: one is deleted, one is deleted while no operator runs, one stays as a control."""
     now, later, kept = (lab.rayjob(arm, stubborn=True) for arm in ("now", "later", "kept"))
     lab.ray_job_runs(now, later, kept)
-    lab.take_turn()
     lab.phase("steady")
 
     with lab.inject(DeleteRayJob.of(lab.rayjob_object(now))) as deletion:
@@ -54,7 +53,6 @@ def test_rayjob_deleted_out_of_reach(lab: Lab) -> None:
     """
     cut, reached = (lab.rayjob(arm, stubborn=True) for arm in ("cut", "reached"))
     lab.ray_job_runs(cut, reached)
-    lab.take_turn()
     lab.phase("steady")
     deletions = [DeleteRayJob.of(lab.rayjob_object(job)) for job in (cut, reached)]
 

@@ -44,8 +44,9 @@ def test_head_deleted(lab: Lab) -> None:
         # The actor of the cluster without fault tolerance has no name any more, so its probe doesn't ask for it.
         lab.functional_again({ft: ["counter"], plain: []})
 
-    # 3. A raylet notices only by its self check that its GCS is another one.
-    lab.look_twice({ft: ["counter"], plain: []})
+    # 3. A raylet notices only by its self check that its GCS is another one. And Ray's job manager, which begins when it is
+    #    first asked for something, finds only then that a driver of old is gone.
+    lab.ready(ft)
     lab.submit_driver(ft, "second")
     lab.settle({ft: ["counter"], plain: []})
     lab.job_ends(ft, "first")

@@ -61,7 +61,6 @@ def test_heads_node_is_drained(lab: Lab) -> None:
     with lab.inject(NodeDrain.of(drained)):
         lab.functional_again({ft: ["counter"], plain: []})
     lab.functional_again({ft: ["counter"], plain: []})
-    lab.look_twice({ft: ["counter"], plain: []})
     lab.settle({ft: ["counter"], plain: []})
     lab.record_redis()  # a member that had to wait for its node
 

@@ -21,7 +21,6 @@ def test_rayjob_loses_its_head(lab: Lab) -> None:
     job = lab.rayjob("no-ft")
     lab.rayjob_reaches(job, "Running", deadline=180)
     cluster = lab.cluster_of(job)
-    lab.take_turn()
     lab.phase("steady")
 
     with lab.inject(lab.delete_head(cluster, grace=5)):
@@ -43,7 +42,6 @@ def test_rayjob_with_ft_loses_its_head(lab: Lab) -> None:
     """
     kept, forgotten = lab.rayjob("with", ft=True, backoff_limit=0), lab.rayjob("without", backoff_limit=0)
     lab.ray_job_runs(kept, forgotten)
-    lab.take_turn()
     lab.phase("steady")
     clusters = [lab.cluster_of(job) for job in (kept, forgotten)]
 
@@ -81,7 +79,6 @@ def test_rayjob_loses_what_works_for_it(lab: Lab) -> None:
     lab.ray_job_runs(*jobs)
     for job in jobs:
         lab.work_goes_on(job, steps=_STEPS, deadline=60)
-    lab.take_turn()
     lab.phase("steady")
 
     workers = [DeletePod.of(lab.worker(lab.cluster_of(job)), grace=5) for job in (bare, saving)]

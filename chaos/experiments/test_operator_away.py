@@ -47,7 +47,6 @@ def _jobs_end_while(lab: Lab, arm: str, away: Callable[[Object], Fault], *, hold
         lab.rayjob("failing", exit_code=1, backoff_limit=0, spec=BY_SUBMITTER),
     ]
     lab.ray_job_runs(*jobs)
-    lab.take_turn()
     lab.phase("steady")
     submissions = [lab.submission_of(job) for job in jobs]
 
@@ -75,7 +74,6 @@ def _jobs_end_while(lab: Lab, arm: str, away: Callable[[Object], Fault], *, hold
 @experiment(("OP-13", "leader-killed"), seconds=150, level=Level.FULL, disturbs=[Part.OPERATOR], relies_on=[Part.NODES])
 def test_leader_killed(lab: Lab) -> None:
     """Of two operators the one that leads is killed with its work half done. Control: all writers of the cluster together."""
-    lab.take_turn()
     with lab.inject(ScaleDeployment(NAMESPACE, DEPLOYMENT, 2)):
         leader = lab.leader()
         job = lab.rayjob("handover")

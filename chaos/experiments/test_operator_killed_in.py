@@ -37,8 +37,6 @@ def _in_state(seconds: int) -> Callable[[Callable[..., None]], Callable[..., Non
 @pytest.mark.parametrize("stage", ["Initializing", "Running"])
 def test_killed_in(lab: Lab, stage: str) -> None:
     """While the Ray cluster starts, and while the job runs: the same attempt goes on."""
-    if stage == "Initializing":  # which doesn't last as long as another's turn may
-        lab.take_turn()
     job = lab.rayjob("job")
     lab.rayjob_reaches(job, stage, deadline=RUNNING_SECONDS)
     lab.ray_cluster_made(job)
@@ -115,7 +113,6 @@ def test_killed_in_retrying(lab: Lab) -> None:
 @pytest.mark.parametrize(("stage", "exit_code"), [("Complete", 0), ("Failed", 1)])
 def test_killed_in_end(lab: Lab, stage: str, exit_code: int) -> None:
     """When it has ended and its Ray cluster is yet to be deleted: the cluster goes when its time has come."""
-    lab.take_turn()
     job = lab.rayjob("job", exit_code=exit_code, backoff_limit=0, spec={**_SHUT_DOWN, "ttlSecondsAfterFinished": _TTL})
     lab.release(job)
     lab.rayjob_reaches(job, stage, deadline=RUNNING_SECONDS)
@@ -147,7 +144,6 @@ def test_killed_in_deletion(lab: Lab) -> None:
 
 def _kill(lab: Lab, *, wait: bool = True) -> None:
     """Kill the operator; by default until another one leads."""
-    lab.take_turn()
     lab.phase("steady")
     with lab.inject(DeletePod.of(lab.operator())) as kill:
         if wait:

@@ -27,7 +27,6 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
     Controls, in the same history: a second RayJob whose submitter Job is removed while no operator runs, which must get
     another one; a third whose entrypoint fails, which must open another attempt.
     """
-    lab.take_turn()
     # 1. Three RayJobs get as far as having a cluster. The failing one may end at once, the others when they are let go.
     reused, removed = (lab.rayjob(arm, spec=BY_SUBMITTER) for arm in ("reused", "job-removed"))
     failing = lab.rayjob("failing", exit_code=1, backoff_limit=1)

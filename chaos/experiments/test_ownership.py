@@ -20,7 +20,6 @@ def test_what_a_rayjob_owns(lab: Lab) -> None:
     """The operator is killed beside two running RayJobs, then one of them is deleted. Each is the other's control."""
     kept, deleted = lab.rayjob("kept"), lab.rayjob("deleted")
     lab.ray_job_runs(kept, deleted)
-    lab.take_turn()
     lab.phase("steady")
 
     with lab.inject(DeletePod.of(lab.operator())) as kill:

@@ -29,7 +29,6 @@ def test_timeouts_that_kuberay_sets(lab: Lab) -> None:
         for arm, ft in (("gcs-ft", True), ("no-ft", False))
     )
     own = lab.ray_cluster("own", ft=True, workers=1, head_env={TIMEOUT: "33"}, worker_env={TIMEOUT: "77"})
-    lab.take_turn()
     lab.phase("steady")
     lab.pods_made(ft, plain, own)
 

@@ -25,7 +25,6 @@ def test_strangers_at_redis(lab: Lab) -> None:
     namespace = lab.namespace("strangers")
     client = lab.witness(namespace, "client")
     outsider = lab.witness(namespace, "outsider", may_reach_redis=False)
-    lab.take_turn()
     primary, replica = lab.redis_primary(), lab.redis_replica()
     lab.let_in(client, primary)
     lab.phase("steady")

@@ -34,7 +34,6 @@ def test_head_that_can_not_use_its_redis(lab: Lab) -> None:
 
     Control: the same cluster with nothing wrong.
     """
-    lab.take_turn()
     sound = lab.ray_cluster("sound", ft=True, workers=0, head_env=_TRIES)
     wrong = {
         name: lab.ray_cluster(name, ft=True, workers=0, head_env=_TRIES, spec=spec) for name, spec in _WRONG.items()

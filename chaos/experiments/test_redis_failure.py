@@ -66,7 +66,6 @@ def test_redis_primary_killed(lab: Lab) -> None:
     primary, only = lab.redis_primary_pod(), lab.redis_single_pod(single.namespace)
     with lab.inject(DeletePod.of(primary), DeletePod.of(only)):
         lab.functional_again({ha: ["counter"], single: []})
-    lab.look_twice({ha: ["counter"], single: []})
     lab.settle({ha: ["counter"], single: []})
     lab.record_redis()
 

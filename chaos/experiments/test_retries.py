@@ -34,7 +34,6 @@ def test_entrypoint_fails(lab: Lab) -> None:
         lab.rayjob(arm, exit_code=1, backoff_limit=attempts - 1)
         for arm, attempts in (("thrice", _ATTEMPTS), ("once", 1))
     )
-    lab.take_turn()
     for job in (thrice, once):
         lab.release(job)
     lab.rayjob_reaches(once, "Failed", "Complete", deadline=RUNNING_SECONDS)
@@ -59,7 +58,6 @@ def test_entrypoint_fails_under_a_given_id(lab: Lab) -> None:
     """A RayJob whose user has given the submission ID is tried twice under that one. Control: one to which KubeRay gives IDs."""
     given = lab.rayjob("given", exit_code=1, backoff_limit=1, spec={"jobId": _GIVEN})
     generated = lab.rayjob("generated", exit_code=1, backoff_limit=1)
-    lab.take_turn()
     for job in (given, generated):
         lab.release(job)
     for job in (given, generated):
@@ -91,7 +89,6 @@ def _lose_submitter(lab: Lab, arm: str, fault: Callable[[Object], Fault]) -> Non
         for arm, tries in (("retried", _RETRIES), ("bare", 0))
     )
     lab.ray_job_runs(retried, bare)
-    lab.take_turn()
     lab.phase("steady")
 
     with lab.inject(*(fault(lab.submitter_pod(job)) for job in (retried, bare))):

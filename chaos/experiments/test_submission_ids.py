@@ -13,7 +13,6 @@ def test_same_id_twice(lab: Lab) -> None:
     """The ID of a job that runs and the ID of one that has ended are submitted again. Control: a new ID is accepted."""
     job = lab.rayjob("ids")
     lab.ray_job_runs(job)
-    lab.take_turn()
     lab.phase("steady")
     cluster, running = lab.cluster_of(job), lab.submission_of(job)
 

@@ -15,6 +15,9 @@ import pytest
 from chaos import plugin, signals
 from chaos.console import Console
 from chaos.errors import BusyError, EngineError, StackError
+from chaos.experiment import Declaration
+from chaos.settings import Level
+from chaos.turns import Part
 from chaos.verdict import Judgement, Outcome, Verdict
 
 # Loaded here, or every one of the sessions below would load them anew.
@@ -35,6 +38,9 @@ class FakeLab:
     def phase(self, phase, **detail):
         for phases in (self.phases, self.run.phases):
             phases.append((phase, detail.get("error")))
+
+    def take_turn(self):
+        """Nobody is in the way."""
 
 
 class FakeRun:
@@ -311,6 +317,29 @@ def test_experiments_run_side_by_side_and_are_told_in_order(invoke, experiments,
     (opened,) = run.opened
     assert [name for phase, name in opened.phases[:2]] == ["first", "second"]
     assert opened.closed
+
+
+def test_who_has_to_be_alone_begins_and_the_longest_of_the_others_follows():
+    def item(name, seconds, *, disturbs=(), relies_on=tuple(Part)):
+        marker = types.SimpleNamespace(
+            args=[Declaration((), Level.CORE, seconds, frozenset(disturbs), frozenset(relies_on))]
+        )
+        return types.SimpleNamespace(name=name, get_closest_marker=lambda _: marker)
+
+    items = [
+        item("short", 60),
+        item("operator away", 150, disturbs=[Part.OPERATOR], relies_on=[]),
+        item("less long, without the operator", 190, relies_on=[Part.REDIS]),
+        item("longest", 210),
+        item("Redis lost", 100, disturbs=[Part.REDIS], relies_on=[]),
+    ]
+    assert [each.name for each in plugin._in_order(items)] == [
+        "Redis lost",
+        "operator away",
+        "longest",
+        "less long, without the operator",
+        "short",
+    ]
 
 
 def test_a_signal_ends_all_that_run_and_begins_no_other(invoke, experiments, run):

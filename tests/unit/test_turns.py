@@ -10,6 +10,8 @@ import pytest
 from chaos import signals
 from chaos.console import Console
 from chaos.faults.delete_pod import DeletePod
+from chaos.faults.node_stop import NodeStop
+from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.faults.stop_process import StopProcess
 from chaos.lab import Lab
 from chaos.lanes import Lanes, carried
@@ -110,9 +112,9 @@ def test_waiting_is_told_once_and_only_where_there_is_something_to_wait_for(tmp_
     first, second = turn(tmp_path, disturbs=[Part.REDIS]), turn(tmp_path, disturbs=[Part.REDIS], places=1)
     first.take(tell)
     first.take(tell)
-    first.start(tell)
+    first.take_place(tell)
     assert told == [], "nobody is in the way, and then it is taken already"
-    thread = threading.Thread(target=second.start, args=[tell], daemon=True)
+    thread = threading.Thread(target=second.take_place, args=[tell], daemon=True)
     thread.start()
     until(lambda: told == ["waits"], what="the wait to be told", deadline=20, every=0.01)
     first.end()
@@ -124,7 +126,7 @@ def test_waiting_is_told_once_and_only_where_there_is_something_to_wait_for(tmp_
 def test_without_the_operator_nothing_starts_and_it_is_let_go_afterwards(tmp_path):
     one, two = threading.Event(), threading.Event()
     first = turn(tmp_path, relies_on=[Part.REDIS])
-    first.start()
+    first.take_place()
     thread, leave = started(tmp_path, one, disturbs=[Part.OPERATOR])
     assert not one.wait(0.5), "the first may still make Ray clusters"
     first.prepared()
@@ -139,16 +141,18 @@ def test_without_the_operator_nothing_starts_and_it_is_let_go_afterwards(tmp_pat
     first.end()
 
 
-def test_no_more_start_than_there_are_places(tmp_path):
+def test_no_more_are_busy_than_there_are_places(tmp_path):
     first, second, third = (turn(tmp_path, places=2) for _ in range(3))
     started = threading.Event()
     for each in (first, second, first):
-        each.start()
-    thread = threading.Thread(target=lambda: (third.start(), started.set()), daemon=True)
+        each.take_place()
+    thread = threading.Thread(target=lambda: (third.take_place(), started.set()), daemon=True)
     thread.start()
     assert not started.wait(0.5)
-    first.started()
-    first.started()
+    first.prepared()
+    assert not started.wait(0.5), "it makes no other cluster, but looks at those that it has"
+    first.leave_place()
+    first.leave_place()
     assert started.wait(20)
     thread.join(20)
     for each in (second, third):
@@ -162,7 +166,7 @@ def test_who_is_stopped_while_it_waits_keeps_nothing(tmp_path):
     holder.prepared()
     began = threading.Event()
 
-    def work(key):
+    def work(key, in_order):
         began.set()
         turn(tmp_path, disturbs=[Part.OPERATOR, Part.REDIS]).take()
 
@@ -178,7 +182,7 @@ def test_a_run_that_ends_stops_its_threads_at_their_next_wait_once():
     seen = []
     began = threading.Event()
 
-    def work(key):
+    def work(key, in_order):
         try:
             began.set()
             signals.pause(60)
@@ -202,7 +206,7 @@ def test_who_is_stopped_by_a_signal_is_told_so_whoever_stops_it(monkeypatch):
     seen = []
     began = threading.Event()
 
-    def work(key):
+    def work(key, in_order):
         began.set()
         try:
             signals.pause(60)
@@ -223,7 +227,7 @@ def test_what_is_shielded_runs_to_its_end():
     ends = []
     began = threading.Event()
 
-    def work(key):
+    def work(key, in_order):
         with signals.shielded():
             began.set()
             signals.pause(0.3)
@@ -238,6 +242,40 @@ def test_what_is_shielded_runs_to_its_end():
     assert ends == ["shielded"]
 
 
+@pytest.mark.usefixtures("own_state")
+def test_turns_are_asked_for_in_order_whichever_thread_is_quicker():
+    order = []
+    late = threading.Event()
+
+    def work(key, in_order):
+        if key == "first":
+            late.wait(0.3)
+        with in_order:
+            order.append(key)
+
+    lanes = Lanes(3)
+    lanes.start(["first", "second"], work)
+    lanes.start(["third"], work)
+    for key in ("first", "second", "third"):
+        lanes.result(key)
+    assert order == ["first", "second", "third"]
+
+
+@pytest.mark.usefixtures("own_state")
+def test_one_that_ends_without_its_turn_keeps_nobody_waiting():
+    def work(key, in_order):
+        if key == "fails":
+            raise ValueError("before it asked")
+        with in_order:
+            return key
+
+    lanes = Lanes(2)
+    lanes.start(["fails", "works"], work)
+    assert lanes.result("works") == "works"
+    with pytest.raises(ValueError, match="before"):
+        lanes.result("fails")
+
+
 class Machine:
     def __init__(self, cpus, mib):
         self.cpus, self.mib = cpus, mib
@@ -247,7 +285,7 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "mib", "lanes"), [(2, 20000, 1), (4, 4000, 1), (8, 20000, 4), (16, 20000, 6), (1, 500, 1)]
+    ("cpus", "mib", "lanes"), [(2, 20000, 2), (4, 4000, 1), (8, 20000, 6), (4, 20000, 4), (1, 500, 1)]
 )
 def test_as_many_as_the_machine_carries(cpus, mib, lanes):
     assert carried(Machine(cpus, mib)) == lanes
@@ -313,19 +351,58 @@ def pod(namespace):
     }
 
 
-@pytest.mark.parametrize(
-    ("fault", "calls"),
-    [
-        (DeletePod.of(pod("chaos-a")), ["take", "start", "started"]),
-        (DeletePod.of(pod(kuberay.NAMESPACE)), ["take", "started"]),
-        (StopProcess.of(pod("chaos-a"), container="c"), ["take", "started"]),
-    ],
-    ids=["Ray's pod", "the operator", "a process that goes on later"],
-)
-def test_what_is_killed_has_room_to_start_anew_until_it_works_again(monkeypatch, fault, calls):
+@contextlib.contextmanager
+def injector(*faults):
+    yield "injected"
+
+
+def lab_with(turn):
     lab = object.__new__(Lab)
-    lab._turn, lab._console, lab._heads = _Turn(), Console(io.StringIO()), []
-    lab.injector = lambda *faults: None
-    lab.inject(fault)
+    lab._turn, lab._console, lab._heads, lab.injector = turn, Console(io.StringIO()), [], injector
+    return lab
+
+
+@pytest.mark.parametrize(
+    ("fault", "before", "after"),
+    [
+        (DeletePod.of(pod("chaos-a")), ["take_place"], []),
+        (DeletePod.of(pod(kuberay.NAMESPACE)), [], []),
+        (StopProcess.of(pod("chaos-a"), container="c"), ["take_place"], ["take_place"]),
+        (StopProcess.of(pod(kuberay.NAMESPACE), container="c"), [], []),
+        (NodeStop("n"), ["take_place"], ["take_place"]),
+        (ScaleDeployment(kuberay.NAMESPACE, kuberay.DEPLOYMENT, 0), [], []),
+    ],
+    ids=["Ray's pod", "the operator", "a process that goes on later", "the operator's", "a node", "no operator"],
+)
+def test_what_ray_feels_is_done_and_undone_in_a_place(fault, before, after):
+    turn = _Turn()
+    with lab_with(turn).inject(fault):
+        assert turn.calls == before
+    assert turn.calls == before + after
+
+
+def test_who_is_interrupted_does_not_wait_for_a_place_to_undo():
+    turn = _Turn()
+    with pytest.raises(signals.Stopped), lab_with(turn).inject(StopProcess.of(pod("chaos-a"), container="c")):
+        raise signals.Stopped("SIGINT")
+    assert turn.calls == ["take_place"]
+
+
+def test_looks_are_taken_in_a_place_and_windows_pass_without(monkeypatch):
+    turn = _Turn()
+    lab = lab_with(turn)
+    lab._silent = lambda actors, deadline: turn.calls.append("looks") or []
+    lab.phase = lambda *args, **kwargs: None
+    monkeypatch.setattr("chaos.lab.pause", lambda seconds: turn.calls.append("lets time pass"))
     lab.functional_again({})
-    assert lab._turn.calls == calls
+    lab.observe(20, why="a window")
+    assert turn.calls == ["take_place", "looks", "leave_place", "leave_place", "lets time pass"]
+
+
+def test_from_the_steady_state_to_the_fault_the_place_is_kept():
+    turn = _Turn()
+    lab = lab_with(turn)
+    lab._silent = lambda actors, deadline: turn.calls.append("looks") or []
+    lab.phase, lab._ledger = lambda *args, **kwargs: None, None
+    lab.steady({})
+    assert turn.calls == ["take_place", "prepared", "looks"]
