@@ -1,7 +1,7 @@
 """Whose turn it is: experiments side by side share the operator, Redis and the nodes, and some of them disturb these.
 
-A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it, from the start of
-their first Ray cluster to their end. The start counts: a head that starts while Redis has no primary hangs for minutes, and
+A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it, from their
+begin to their end. The start counts: a head that starts while Redis has no primary hangs for minutes, and
 one that runs may be restarted by another's fault before its own. The operator is needed to start at all, and let go
 afterwards by those that only needed it for that. The locks are ``flock``s, so they hold between threads and between processes
 alike, and go with a process that dies.
