@@ -122,6 +122,11 @@ class Lab:
         if self._turn is not None:
             self._turn.take(partial(self.step, "its turn"))
 
+    def disturbs_no_more(self) -> None:
+        """Let others begin: what the experiment disturbed works again, and it only relies on that from now on."""
+        if self._turn is not None:
+            self._turn.disturbs_no_more()
+
     def _take_place(self) -> None:
         if self._turn is not None:
             self._turn.take_place(partial(self.step, "its turn, and its place"))
@@ -163,6 +168,11 @@ class Lab:
             yield injected
             if any(map(_is_undone, felt)):
                 self._take_place()
+
+    def hold(self, fault: Injected, seconds: float) -> None:
+        """Keep the fault in force for a declared time or longer: the place is left, and taken again for the undo."""
+        self._leave_place()
+        fault.hold(seconds)
 
     # --- workloads --------------------------------------------------------------------------------------------------
 

@@ -182,6 +182,9 @@ class Rehearsal(Lab):
     def take_turn(self) -> None:
         self.tell("wait", "until no other experiment is in the way")
 
+    def disturbs_no_more(self) -> None:
+        """What others do is not told."""
+
     @contextmanager
     def inject(self, *faults: Fault) -> Iterator[Injected]:
         for fault in faults:
@@ -197,6 +200,9 @@ class Rehearsal(Lab):
         finally:
             for fault in reversed(faults):
                 self.tell("undo", f"{fault.name}: {undo_text(type(fault))}")
+
+    def hold(self, fault: Injected, seconds: float) -> None:
+        fault.hold(seconds)
 
     def _require_allowed(self, fault: Fault) -> None:
         if self._settings.given is None or fault.name in self._settings.allow_faults:

@@ -1,10 +1,11 @@
 """Whose turn it is: experiments side by side share the operator, Redis and the nodes, and some of them disturb these.
 
-A turn is one lock a shared part: held together by those who rely on the part, alone by one who disturbs it, from their
-begin to their end. The start counts: a head that starts while Redis has no primary hangs for minutes, and
-one that runs may be restarted by another's fault before its own. The operator is needed to start at all, and let go
-afterwards by those that only needed it for that. The locks are ``flock``s, so they hold between threads and between processes
-alike, and go with a process that dies.
+A turn is two locks a shared part: one for who relies on it, held together, and one for who disturbs it, held alone and asked
+for when nobody relies on it. Both are held from an experiment's begin. The start counts: a head that starts while Redis has no
+primary hangs for minutes, and one that runs may be restarted by another's fault before its own. The operator is needed to
+start at all, and let go afterwards by those that only needed it for that. Who has disturbed a part, and will not again, relies
+on it until its end: others may rely on it as well, but nobody may disturb it. The locks are ``flock``s, so they hold between
+threads and between processes alike, and go with a process that dies.
 
 Nobody who holds a turn asks for more, and only one at a time asks (the gate): so there is no deadlock, and one who waits to
 be alone is not kept waiting by those who come after.
@@ -59,6 +60,7 @@ class Turn:
         self._place = ExitStack()
         self._held = ExitStack()
         self._held_to_start = ExitStack()
+        self._alone = ExitStack()
 
     def take(self, tell: Tell = nullcontext) -> None:
         """Wait for it, within what ``tell`` gives; at once, and telling nothing, when nobody is in the way."""
@@ -74,15 +76,28 @@ class Turn:
                 _lock(gate, self._folder / "gate", fcntl.LOCK_EX, waiting)
                 for part in Part:
                     if part in self._disturbs:
-                        _lock(self._held, self._folder / part, fcntl.LOCK_EX, waiting)
+                        self._disturb(part, waiting)
                     elif part in self._relies_on:
-                        _lock(self._held, self._folder / part, fcntl.LOCK_SH, waiting)
+                        self._rely(self._held, part, waiting)
                     elif part is Part.OPERATOR:
-                        _lock(self._held_to_start, self._folder / part, fcntl.LOCK_SH, waiting)
+                        self._rely(self._held_to_start, part, waiting)
         except BaseException:
             self.end()
             raise
         self._is_taken = True
+
+    def _disturb(self, part: Part, waiting: _Waiting) -> None:
+        """Wait until nobody else disturbs the part, nor relies on it."""
+        _lock(self._alone, self._folder / f"{part}-disturbed", fcntl.LOCK_EX, waiting)
+        relied_on = _lock(self._held, self._folder / part, fcntl.LOCK_EX, waiting)
+        # The change needs not be at once: nobody else asks at this time.
+        _locked(relied_on, fcntl.LOCK_SH)
+
+    def _rely(self, until: ExitStack, part: Part, waiting: _Waiting) -> None:
+        """Wait until nobody disturbs the part."""
+        with ExitStack() as undisturbed:
+            _lock(undisturbed, self._folder / f"{part}-disturbed", fcntl.LOCK_SH, waiting)
+            _lock(until, self._folder / part, fcntl.LOCK_SH, waiting)
 
     def take_place(self, tell: Tell = nullcontext) -> None:
         """Wait for the turn and for a place, as `take` does; at once for who is in one."""
@@ -103,9 +118,14 @@ class Turn:
         """No other Ray cluster will be made: let go what was only needed for that."""
         self._held_to_start.close()
 
+    def disturbs_no_more(self) -> None:
+        """What was disturbed works again and is only relied on from now on."""
+        self._alone.close()
+
     def end(self) -> None:
         """Let everything go; safe to repeat."""
         self.leave_place()
+        self.disturbs_no_more()
         self.prepared()
         self._held.close()
         self._is_taken = False
@@ -126,10 +146,11 @@ class _Waiting(ExitStack):
         pause(_EVERY)
 
 
-def _lock(until: ExitStack, path: Path, how: int, waiting: _Waiting) -> None:
+def _lock(until: ExitStack, path: Path, how: int, waiting: _Waiting) -> int:
     descriptor = _open(until, path)
     while not _locked(descriptor, how):
         waiting.look_later()
+    return descriptor
 
 
 def _open(until: ExitStack, path: Path) -> int:

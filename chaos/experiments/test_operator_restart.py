@@ -56,9 +56,10 @@ def test_operator_killed_before_the_status_is_written(lab: Lab) -> None:
             lab.operator_leads_again(since=again.began)
 
     # 6. To the end, with an operator there to see it.
-    lab.rayjob_reaches(failing, "Retrying", "Failed", deadline=120, since=kill.began)
+    lab.disturbs_no_more()
     lab.record_submissions(reused)
     lab.release(reused)
+    lab.rayjob_reaches(failing, "Retrying", "Failed", deadline=120, since=kill.began)
     lab.rayjob_reaches(reused, "Complete", "Failed", deadline=120, since=kill.began)
     lab.record_ledger(reused)
 

@@ -24,6 +24,7 @@ def test_what_a_rayjob_owns(lab: Lab) -> None:
 
     with lab.inject(DeletePod.of(lab.operator())) as kill:
         lab.operator_leads_again(since=kill.began)
+    lab.disturbs_no_more()
     with lab.inject(DeleteRayJob.of(lab.rayjob_object(deleted))) as deletion:
         lab.observe(_GONE_SECONDS + 5, why="what goes with the RayJob, and what stays")
 

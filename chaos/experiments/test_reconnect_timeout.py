@@ -135,5 +135,5 @@ def _without_head(lab: Lab, timeouts: dict[RayClusterHandle, float]) -> None:
     lab.start_chatter(*timeouts)
     lab.steady({each: [] for each in timeouts})
     with lab.inject(*(HeadAway.of(lab.head(each)) for each in timeouts)) as away:
-        away.hold(max(timeouts.values()) + _SLACK + 5)
+        lab.hold(away, max(timeouts.values()) + _SLACK + 5)
     lab.functional_again({each: [] for each in timeouts})

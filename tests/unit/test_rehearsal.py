@@ -1,6 +1,7 @@
 """A dry run tells all that every experiment does, from the experiment itself, and reaches nothing."""
 
 import argparse
+import contextlib
 import functools
 import inspect
 import re
@@ -12,13 +13,15 @@ import pytest
 
 from chaos import cli, plugin, signals
 from chaos.catalogue import declarations
+from chaos.errors import FeatureMissing
 from chaos.experiment import Declaration
-from chaos.faults.base import Fault
+from chaos.faults.base import Fault, Scope
 from chaos.faults.known import known_faults
 from chaos.faults.scale_deployment import ScaleDeployment
 from chaos.lab import Lab
 from chaos.rehearsal import BY_THEIR_OWN_WORDS, Rehearsal, rehearse, undo_text
 from chaos.settings import Level, Settings
+from chaos.stack.ours import PREFIX
 
 EXPERIMENTS = {name: (declared, function) for name, declared, function in declarations()}
 
@@ -88,6 +91,34 @@ def test_every_experiment_can_be_told_to_its_end(name, more):
     faults = [line.split()[1] for line in lines if line.startswith("do ") and "; reach: " in line]
     undone = [line.split()[1] for line in lines if line.startswith("undo ") and line.split()[1] in faults]
     assert sorted(faults) == sorted(undone), "every fault is followed by what undoes it"
+
+
+class _Promising(Rehearsal):
+    """Notes where the faults strike that come after the promise to disturb no more."""
+
+    promised = False
+    afterwards = ()
+
+    def disturbs_no_more(self):
+        self.promised = True
+
+    def inject(self, *faults):
+        if self.promised:
+            self.afterwards += faults
+        return super().inject(*faults)
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize(("name", "more"), RUNS, ids=str)
+def test_who_disturbs_no_more_strikes_only_what_is_its_own(name, more):
+    declared, function = EXPERIMENTS[name]
+    lab = _Promising(name, Settings(), lambda line: None)
+    with contextlib.suppress(FeatureMissing):  # kill points
+        function(lab, **more)
+    assert declared.disturbs or not lab.promised, "there was nothing to promise"
+    for fault in lab.afterwards:
+        assert fault.scope is Scope.NAMESPACE
+        assert fault.target["namespace"].startswith(PREFIX)
 
 
 @pytest.mark.usefixtures("nowhere")

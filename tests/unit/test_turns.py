@@ -91,6 +91,24 @@ def test_who_waits_to_be_alone_comes_before_those_who_ask_later(tmp_path):
         each.join(20)
 
 
+def test_who_disturbs_no_more_is_joined_by_who_relies_and_not_by_who_disturbs(tmp_path):
+    first = turn(tmp_path, disturbs=[Part.OPERATOR])
+    first.take()
+    relying, disturbing = threading.Event(), threading.Event()
+    one, leave_one = started(tmp_path, relying, relies_on=[Part.OPERATOR])
+    assert not relying.wait(0.5)
+    first.disturbs_no_more()
+    assert relying.wait(20)
+    other, leave_other = started(tmp_path, disturbing, disturbs=[Part.OPERATOR])
+    leave_one.set()
+    one.join(20)
+    assert not disturbing.wait(0.5), "the first still relies on what it has disturbed"
+    first.end()
+    assert disturbing.wait(20)
+    leave_other.set()
+    other.join(20)
+
+
 def test_a_turn_can_be_taken_twice_and_ended_twice(tmp_path):
     mine = turn(tmp_path, disturbs=[Part.REDIS])
     for _ in range(2):
@@ -397,6 +415,15 @@ def test_looks_are_taken_in_a_place_and_windows_pass_without(monkeypatch):
     lab.functional_again({})
     lab.observe(20, why="a window")
     assert turn.calls == ["take_place", "looks", "leave_place", "leave_place", "lets time pass"]
+
+
+def test_a_hold_leaves_the_place_and_the_undo_takes_it_again(monkeypatch):
+    turn = _Turn()
+    lab = lab_with(turn)
+    held = SimpleNamespace(hold=lambda seconds: turn.calls.append(f"holds for {seconds} s"))
+    with lab.inject(StopProcess.of(pod("chaos-a"), container="c")):
+        lab.hold(held, 20)
+    assert turn.calls == ["take_place", "leave_place", "holds for 20 s", "take_place"]
 
 
 def test_from_the_steady_state_to_the_fault_the_place_is_kept():
